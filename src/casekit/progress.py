@@ -1,0 +1,58 @@
+"""One line that says how far a load is: on terminals and in notebooks, in plain text, silent elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """Counts cases on a line of its own; does nothing where nobody looks.
+
+    Parameters
+    ----------
+    title
+        What is being read.
+    show
+        True or False; None shows it on a terminal and in a notebook.
+    """
+
+    def __init__(self, title: str, show: bool | None) -> None:
+        self._bar: Any = None
+        if show or (show is None and (sys.stderr.isatty() or _in_notebook())):
+            try:
+                from tqdm import tqdm  # plain text: needs no widgets
+            except ImportError:
+                return
+            self._bar = tqdm(
+                desc=title, unit=" cases", file=sys.stderr, mininterval=0.2, leave=True, dynamic_ncols=True, ascii=False
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def advance(self, cases: int) -> None:
+        """Some more cases came."""
+        if self._bar is not None:
+            self._bar.set_postfix_str("", refresh=False)
+            self._bar.update(cases)
+
+    def waiting(self, why: str, seconds: float) -> None:
+        """The load waits; say why and how long."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"{why}, {seconds:.0f} s")
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and "IPKernelApp" in getattr(running, "config", {})
