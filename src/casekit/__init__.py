@@ -1,7 +1,7 @@
 """casekit: cases of human corrections as DataFrames.
 
-Pull a test set, keep it as a Parquet snapshot, and say how often people said yes, how sure that figure is, and whose weight
-is behind it. Names are imported when first used, so that ``import casekit`` costs nothing.
+Pull a test set, keep it as a Parquet snapshot, and say how often people said yes, how sure that figure is, and whose
+weight is behind it. Names are imported when first used, so that ``import casekit`` costs nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from casekit.loaders import load_test_set as load_test_set
     from casekit.loaders import load_test_sets as load_test_sets
     from casekit.loaders import pull as pull
+    from casekit.plots import plot_weights as plot_weights
+    from casekit.plots import plot_yes_rates as plot_yes_rates
     from casekit.report import PullReport as PullReport
     from casekit.server import LocalServer as LocalServer
     from casekit.snapshot import SnapshotInfo as SnapshotInfo
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from casekit.snapshot import snapshot_info as snapshot_info
     from casekit.snapshot import verify_snapshot as verify_snapshot
     from casekit.snapshot import write_snapshot as write_snapshot
+    from casekit.stats import expert_weights as expert_weights
+    from casekit.stats import segments_wide as segments_wide
+    from casekit.stats import yes_rates as yes_rates
 
 _HOME = {
     "CaseSet": "casekit.caseset",
@@ -47,10 +52,15 @@ _HOME = {
     "read_snapshot": "casekit.snapshot",
     "snapshot_info": "casekit.snapshot",
     "verify_snapshot": "casekit.snapshot",
+    "plot_yes_rates": "casekit.plots",
+    "plot_weights": "casekit.plots",
+    "yes_rates": "casekit.stats",
+    "segments_wide": "casekit.stats",
+    "expert_weights": "casekit.stats",
     "write_snapshot": "casekit.snapshot",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
