@@ -28,8 +28,8 @@ notebooks: $(VENV)/.dev  ## run the notebooks and keep their outputs
 	$(RUN)/jupyter execute --inplace --NotebookClient.record_timing=False notebooks/*.ipynb
 	$(RUN)/python notebooks/tidy.py notebooks/*.ipynb
 
-bench: $(VENV)/.dev  ## measure a pull against its floor and its peers (minutes)
-	$(RUN)/python benchmarks/bench.py
+bench: $(VENV)-bench/.dev  ## measure a pull against its floor and its peers (minutes)
+	$(VENV)-bench/bin/python benchmarks/bench.py
 
 test-pandas2: $(VENV)-pandas2/.dev  ## the tests with pandas 2
 	$(VENV)-pandas2/bin/python -m pytest -q
@@ -39,7 +39,7 @@ test-spark: $(VENV)-spark/.dev  ## the statistics on Spark
 	$(VENV)-spark/bin/python -m pytest -q -m spark tests/stats
 
 clean:  ## take away what the targets made
-	rm -rf $(VENV) $(VENV)-pandas2 $(VENV)-spark casekit-demo
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-pandas2 $(VENV)-spark casekit-demo
 
 # A stamp in each environment: the second call of a target starts at once.
 $(VENV)/.demo: pyproject.toml constraints.txt
@@ -58,6 +58,11 @@ $(VENV)-pandas2/.dev: pyproject.toml constraints.txt
 	@test -x $(VENV)-pandas2/bin/python || $(PYTHON) -m venv $(VENV)-pandas2
 	@grep -v '^pandas' constraints.txt > $(VENV)-pandas2/constraints.txt
 	@$(VENV)-pandas2/bin/pip install -q --disable-pip-version-check -c $(VENV)-pandas2/constraints.txt 'pandas==2.3.*' -e '.[dev]'
+	@touch $@
+
+$(VENV)-bench/.dev: pyproject.toml constraints.txt benchmarks/peers.txt
+	@test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
+	@$(VENV)-bench/bin/pip install -q --disable-pip-version-check -e '.[server,duckdb,polars]' -r benchmarks/peers.txt
 	@touch $@
 
 $(VENV)-spark/.dev: pyproject.toml constraints.txt

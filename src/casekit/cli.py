@@ -184,8 +184,10 @@ def _demo(chosen: argparse.Namespace) -> None:
     weights = ck.expert_weights(items, by="category")
     print("6. Whose weight is behind it?")
     print(_table(weights[["category", "weight", "expert_weight", "expert_share", "share_low", "share_high"]]))
-    ck.plot_yes_rates(rates).figure.savefig(out / "yes_rates.png", dpi=144)
-    ck.plot_weights(weights).figure.savefig(out / "weights.png", dpi=144)
+    for name, axes in (("yes_rates.png", ck.plot_yes_rates(rates)), ("weights.png", ck.plot_weights(weights))):
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        figure.savefig(out / name, dpi=144)
     print(f"7. Plots: {out / 'yes_rates.png'} and {out / 'weights.png'}")
     print(f"\nDone in {time.monotonic() - start:.1f} s. Open the plots, then notebooks/01_quick_start.ipynb.")
 
