@@ -1,0 +1,68 @@
+"""Sentences below a plot: what a line is, whose weights count, what was left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from casekit.plots.columns import floats
+from casekit.plots.labels import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pandas as pd
+
+__all__ = ["counted", "left_out", "line_words", "weight_words"]
+
+WEIGHTS: Final = {
+    "recorded": "Weights as recorded: every correction at its group's weight.",
+    "expert": "Experts' weights only.",
+    "count": "No weights: every verdict counts once.",
+}
+
+
+def counted(n: float, noun: str) -> str:
+    """Write a number of things.
+
+    Examples
+    --------
+    >>> counted(1, "item"), counted(2000, "item")
+    ('1 item', '2,000 items')
+    """
+    return f"{n:,.0f} {noun}{'' if n == 1 else 's'}"
+
+
+def line_words(frame: pd.DataFrame, method: str) -> str:
+    """Say what the lines are: at which level, found how. Empty when the frame tells no level."""
+    levels = " and ".join(f"{100 * level:g} %" for level in frame["level"].dropna().unique())
+    return f"Line: {levels} interval, {method}." if levels and method else ""
+
+
+def weight_words(frame: pd.DataFrame) -> list[str]:
+    """Say whose weights count."""
+    return [WEIGHTS.get(weights, f"Weights: {plain(weights)}.") for weights in frame["weights"].dropna().unique()]
+
+
+def left_out(parts: Mapping[str, pd.Series[Any]]) -> str:
+    """Say what the figures are not made of.
+
+    Parameters
+    ----------
+    parts
+        Numbers per group, by what they count: a noun, a blank, and the rest of the phrase.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> left_out({"item without weight": pd.Series([1, 2]), "case without output": pd.Series([1, 0])})
+    'Left out: 3 items without weight and 1 case without output.'
+    """
+    words = []
+    for phrase, column in parts.items():
+        noun, _, rest = phrase.partition(" ")
+        n = float(np.nansum(floats(column)))
+        if n > 0:
+            words.append(f"{counted(n, noun)} {rest}")
+    return f"Left out: {' and '.join(words)}." if words else ""

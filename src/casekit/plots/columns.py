@@ -1,0 +1,63 @@
+"""Columns of a statistic's frame: checked, read as numbers, written as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pandas as pd
+
+from casekit.plots.labels import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["REASON_WIDTH", "check_frame", "counts", "flags", "floats", "percents", "reason_texts"]
+
+REASON_WIDTH: Final = 60  # letters
+
+
+def check_frame(frame: pd.DataFrame, needed: Sequence[str], *, plot: str, made_by: str) -> None:
+    """Refuse what is not the frame of the statistic.
+
+    Raises
+    ------
+    TypeError
+        ``frame`` is no pandas DataFrame.
+    KeyError
+        Columns are missing; the message names them and the function that makes such a frame.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise TypeError(f"{plot} takes the pandas DataFrame that {made_by} returns, not a {type(frame).__name__}.")
+    if missing := [name for name in needed if name not in frame.columns]:
+        raise KeyError(f"{plot} needs the columns {', '.join(missing)}: give it the frame that {made_by} returns.")
+
+
+def floats(column: pd.Series[Any]) -> NDArray[np.float64]:
+    """Read a column of numbers as floats; missing is NaN, whatever the dtype."""
+    return pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def counts(column: pd.Series[Any]) -> list[str]:
+    """Write counts with thousands set apart; a missing one is an en dash."""
+    return [f"{value:,.0f}" if np.isfinite(value) else "–" for value in floats(column)]
+
+
+def percents(column: pd.Series[Any]) -> list[str]:
+    """Write shares in [0, 1] in per cent; a missing one is an en dash."""
+    return [f"{100 * value:.1f} %" if np.isfinite(value) else "–" for value in floats(column)]
+
+
+def flags(column: pd.Series[Any]) -> NDArray[np.bool_]:
+    """Read a column of yes and no; missing is no."""
+    return column.eq(True).fillna(False).to_numpy(dtype=np.bool_)
+
+
+def reason_texts(frame: pd.DataFrame) -> list[str]:
+    """Write the column ``reason``; empty where a row has none."""
+    return [
+        plain(reason, REASON_WIDTH) if known else ""
+        for reason, known in zip(frame["reason"], frame["reason"].notna(), strict=True)
+    ]

@@ -1,0 +1,160 @@
+"""The command line: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from casekit import sample
+from casekit.cli import main, parser
+from casekit.server import LocalServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LocalServer]:
+    """A server with the example data."""
+    with LocalServer() as running:
+        running.load_pages(sample.pages_folder(), sample.TEST_SET_ID, sample.VERSION)
+        running.add_test_set("acme.empty", "1.0.0", [])
+        yield running
+
+
+@pytest.fixture
+def settings(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a user who has a server."""
+    monkeypatch.setenv("CASEKIT_URL", server.url)
+    monkeypatch.setenv("CASEKIT_TOKEN", server.token)
+
+
+@pytest.mark.usefixtures("settings")
+def test_pull_verify_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pulled snapshot is whole, and info says what it is."""
+    assert main(["pull", "mt-bench.pairwise@1.0.0", "--into", str(tmp_path)]) == 0
+    assert "1,814 cases on 19 pages" in capsys.readouterr().out
+    folder = str(tmp_path / "mt-bench.pairwise-1.0.0")
+    assert main(["verify", folder]) == 0
+    assert "whole, 1,814 cases" in capsys.readouterr().out
+    assert main(["info", folder]) == 0
+    out = capsys.readouterr().out
+    assert "2,575: 1,342 yes, 1,233 no" in out
+    assert "fetched" in out
+
+
+@pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["pull", "mt-bench.pairwise"], "ID@VERSION"),
+        (["pull", "mt-bench.pairwise@1.0"], "of the form 1.2.3"),
+        (["pull", "acme.nobody@1.0.0"], "not found"),
+        (["verify", "no-such-folder"], "does not exist"),
+        (["info", "."], "no snapshot"),
+    ],
+)
+def test_an_error_is_one_line_and_exit_code_1(
+    arguments: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input ends with a sentence on stderr, no traceback and exit code 1."""
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.startswith("casekit: ")
+    assert error.count("\n") == 1
+
+
+def test_without_settings_the_error_says_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No address and no token are errors that name the variable to set."""
+    monkeypatch.delenv("CASEKIT_URL", raising=False)
+    monkeypatch.delenv("CASEKIT_TOKEN", raising=False)
+    assert main(["pull", "a@1.0.0"]) == 1
+    assert "CASEKIT_URL" in capsys.readouterr().err
+    monkeypatch.setenv("CASEKIT_URL", "http://127.0.0.1:9")
+    assert main(["pull", "a@1.0.0"]) == 1
+    assert "CASEKIT_TOKEN" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_wrong_token_is_told_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A refused token is an error that does not repeat the token."""
+    monkeypatch.setenv("CASEKIT_TOKEN", "not-the-token")
+    assert main(["pull", "mt-bench.pairwise@1.0.0", "--into", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "401" in error
+    assert "not-the-token" not in error
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["pull"], ["verify"], ["serve", "--port", "x"]])
+def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What argparse refuses ends the process with 2."""
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_every_command_has_help_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command says what it does and shows how it is called."""
+    (commands,) = (a for a in parser()._actions if a.dest == "command")
+    assert commands.choices is not None
+    for name in commands.choices:
+        with pytest.raises(SystemExit) as stop:
+            main([str(name), "--help"])
+        assert stop.value.code == 0
+        assert f"example: casekit {name}" in capsys.readouterr().out
+
+
+def test_demo_runs_the_main_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The demo pulls, keeps, verifies, reads back, prints the known figures and draws two plots."""
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    out = capsys.readouterr().out
+    assert "1,814 cases" in out
+    assert re.search(r"coding +0\.597 +0\.520 +0\.669 +185 +295", out)
+    for name in ("yes_rates.png", "weights.png"):
+        assert (tmp_path / "demo" / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_serve_serves_pages_and_snapshots_until_it_is_stopped(tmp_path: Path, server: LocalServer) -> None:
+    """A served snapshot gives the cases it was made of, and Ctrl-C ends the process."""
+    import casekit as ck
+
+    with ck.Client(server.url, token=server.token) as client:
+        cases = ck.load_test_set("mt-bench.pairwise", "1.0.0", client=client)
+    ck.write_snapshot(cases, tmp_path / "snapshot")
+    command = [sys.executable, "-m", "casekit", "serve", str(tmp_path / "snapshot")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "serving mt-bench.pairwise 1.0.0: 1,814 cases\n"
+        url, token = re.findall(r"=(\S+)", process.stdout.readline())
+        with ck.Client(url, token=token) as client:
+            again = ck.load_test_set("mt-bench.pairwise", "1.0.0", client=client)
+        process.send_signal(2)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    assert list(again.documents()) == list(cases.documents())
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    """Output into a reader that has left ends without a traceback."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = f"{sys.executable} -m casekit --help | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_expected_figures_of_the_example_data_are_shipped() -> None:
+    """The example's own expected figures lie beside its pages."""
+    expected = json.loads((sample.pages_folder() / "expected.json").read_text(encoding="utf-8"))
+    assert expected["cases"] == 1814
