@@ -3,7 +3,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check notebooks bench test-pandas2 test-spark clean
+.PHONY: help demo test check docs notebooks bench test-pandas2 test-spark clean
 
 help:  ## say what each target does
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ check: $(VENV)/.dev  ## style, types, layers
 	$(RUN)/mypy
 	$(RUN)/lint-imports
 
+docs: $(VENV)-docs/.dev  ## build the documentation into build/docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
+
 notebooks: $(VENV)/.dev  ## run the notebooks and keep their outputs
 	$(RUN)/jupyter execute --inplace --NotebookClient.record_timing=False notebooks/*.ipynb
 	$(RUN)/python notebooks/tidy.py notebooks/*.ipynb
@@ -36,10 +39,10 @@ test-pandas2: $(VENV)-pandas2/.dev  ## the tests with pandas 2
 
 test-spark: $(VENV)-spark/.dev  ## the statistics on Spark
 	@command -v java >/dev/null || { apt-get update -q && apt-get install -y -q openjdk-17-jre-headless; }
-	$(VENV)-spark/bin/python -m pytest -q -m spark tests/stats
+	$(VENV)-spark/bin/python -m pytest -q -m spark tests/stats tests/test_docs.py
 
 clean:  ## take away what the targets made
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-pandas2 $(VENV)-spark casekit-demo
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-docs $(VENV)-pandas2 $(VENV)-spark casekit-demo
 
 # A stamp in each environment: the second call of a target starts at once.
 $(VENV)/.demo: pyproject.toml constraints.txt
@@ -63,6 +66,11 @@ $(VENV)-pandas2/.dev: pyproject.toml constraints.txt
 $(VENV)-bench/.dev: pyproject.toml constraints.txt benchmarks/peers.txt
 	@test -x $(VENV)-bench/bin/python || $(PYTHON) -m venv $(VENV)-bench
 	@$(VENV)-bench/bin/pip install -q --disable-pip-version-check -e '.[server,duckdb,polars]' -r benchmarks/peers.txt
+	@touch $@
+
+$(VENV)-docs/.dev: pyproject.toml constraints.txt
+	@test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	@$(VENV)-docs/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@
 
 $(VENV)-spark/.dev: pyproject.toml constraints.txt
