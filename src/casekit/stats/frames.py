@@ -1,0 +1,198 @@
+"""Frames of any engine: which columns are there, which are needed, and how they are read.
+
+pandas and Arrow frames are read as Arrow columns; polars, DuckDB and Spark stay in their own engine.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from narwhals.typing import IntoFrame
+
+__all__ = [
+    "EDGE",
+    "TEXT",
+    "WEIGHTS",
+    "By",
+    "Frame",
+    "Weights",
+    "case_keys",
+    "check_choice",
+    "check_level",
+    "check_names",
+    "columns_of",
+    "from_arrow",
+    "group_names",
+    "number",
+    "scan",
+    "stack",
+    "to_arrow",
+    "to_pandas",
+    "together",
+]
+
+By: TypeAlias = str | Sequence[str] | None
+Weights: TypeAlias = Literal["recorded", "expert", "count"]
+Frame: TypeAlias = nw.LazyFrame[Any] | nw.DataFrame[Any]
+
+WEIGHTS = ("recorded", "expert", "count")
+TEXT = pd.StringDtype(na_value=np.nan)
+EDGE = 1e-12  # a rate this near to 0 or 1 is 0 or 1
+
+
+def check_choice(what: str, value: object, choices: Collection[str]) -> None:
+    """Refuse a value that is none of the choices, naming them all."""
+    if value not in choices:
+        raise ValueError(f"{what}={value!r} is not known; choose one of {', '.join(map(repr, choices))}.")
+
+
+def check_level(level: float) -> None:
+    """Refuse a confidence level outside (0, 1)."""
+    if not 0 < level < 1:
+        raise ValueError(f"level={level!r} must lie between 0 and 1, both excluded, such as 0.95.")
+
+
+def check_names(have: Collection[str], wanted: Iterable[str], *, frame: str = "items") -> None:
+    """Refuse a frame that lacks a column, naming the nearest one it has."""
+    for name in wanted:
+        if name not in have:
+            near = difflib.get_close_matches(name, list(have), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(map(repr, have)) or 'none'}."
+            raise KeyError(f"{frame} has no column {name!r}{hint}")
+
+
+def group_names(by: By, *, taken: Collection[str]) -> list[str]:
+    """List the columns to group by; ``taken`` are the result's own columns."""
+    names = [] if by is None else [by] if isinstance(by, str) else list(by)
+    for name in names:
+        if not isinstance(name, str):
+            raise ValueError(f"by={by!r} must be a column name, a list of names, or None.")
+        if names.count(name) > 1:
+            raise ValueError(f"by={by!r} names {name!r} twice.")
+        if name in taken:
+            raise ValueError(f"The result has a column {name!r} of its own; rename the items' column to group by it.")
+    return names
+
+
+def columns_of(frame: IntoFrame) -> dict[str, Any]:
+    """Column names and narwhals dtypes of a frame of any engine."""
+    return dict(nw.from_native(frame).collect_schema())
+
+
+def scan(frame: IntoFrame, columns: Iterable[str]) -> Frame:
+    """Open the named columns of a frame for expressions: lazy in its own engine, or an Arrow table.
+
+    Parameters
+    ----------
+    frame
+        pandas, Arrow, polars, DuckDB or PySpark frame; not changed.
+    columns
+        Names that the frame has.
+    """
+    names = list(dict.fromkeys(columns))
+    wrapped: Any = nw.from_native(frame)
+    chosen: Frame = wrapped.select(*names)
+    if isinstance(chosen, nw.LazyFrame):
+        return chosen
+    if chosen.implementation.is_polars():
+        return chosen.lazy()
+    if chosen.implementation.is_pyarrow():
+        return from_arrow(to_arrow(chosen))
+    data = chosen.to_pandas()
+    return from_arrow(pa.table({name: _plain(_from_pandas(data[name], name)) for name in names}))
+
+
+def from_arrow(table: pa.Table) -> nw.DataFrame[Any]:
+    """Wrap an Arrow table."""
+    frame: nw.DataFrame[Any] = nw.from_native(table)
+    return frame
+
+
+def _from_pandas(values: pd.Series[Any], name: str) -> pa.ChunkedArray:
+    try:
+        array = pa.Array.from_pandas(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise ValueError(f"Column {name!r} mixes values of several types; give it one type.") from error
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    # Arrow's grouping takes neither dictionaries that differ between chunks nor string views.
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    if pa.types.is_string_view(values.type):
+        values = values.cast(pa.large_string())
+    return values
+
+
+def together(first: Frame, second: Frame) -> tuple[Frame, Frame]:
+    """Bring two frames into one engine: their own when they share it, else Arrow."""
+    if (
+        isinstance(first, nw.LazyFrame)
+        and isinstance(second, nw.LazyFrame)
+        and first.implementation == second.implementation
+    ):
+        return first, second
+    return _same_text(to_arrow(first)), _same_text(to_arrow(second))
+
+
+def stack(first: Frame, second: Frame) -> Frame:
+    """Put the rows of two frames with the same columns under each other."""
+    first, second = together(first, second)
+    if isinstance(first, nw.LazyFrame) and isinstance(second, nw.LazyFrame):
+        return nw.concat([first, second])
+    tables = [to_arrow(first), to_arrow(second)]
+    return from_arrow(pa.concat_tables(tables, promote_options="permissive"))
+
+
+def _same_text(table: pa.Table) -> nw.DataFrame[Any]:
+    # Arrow joins text of the very same type alone, and takes no column that is nothing but missing.
+    for i, field in enumerate(table.schema):
+        if pa.types.is_large_string(field.type) or pa.types.is_null(field.type):
+            table = table.set_column(i, field.name, table.column(i).cast(pa.string()))
+    return from_arrow(table)
+
+
+def to_arrow(frame: Frame) -> pa.Table:
+    """Run what is still to run and bring the rows here."""
+    table = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+    return pa.table({name: _plain(column) for name, column in _columns(table.to_arrow())})
+
+
+def _columns(table: pa.Table) -> Iterable[tuple[str, pa.ChunkedArray]]:
+    return zip(table.column_names, table.columns, strict=True)
+
+
+def case_keys(names: Iterable[str]) -> list[nw.Expr]:
+    """Columns ``__k0``, ``__k1``, … to join cases on: SQL joins drop missing keys, and an id may be missing."""
+    parts = [part for name in names for part in (nw.col(name).cast(nw.String).fill_null(""), nw.col(name).is_null())]
+    return [part.alias(f"__k{i}") for i, part in enumerate(parts)]
+
+
+def number(name: str, dtype: Any) -> nw.Expr:
+    """Read a numeric column as float64; refuse text and times."""
+    if not (dtype.is_numeric() or dtype == nw.Unknown or dtype == nw.Object):
+        raise ValueError(f"Column {name!r} holds {dtype}; it must hold numbers.")
+    return nw.col(name).cast(nw.Float64)
+
+
+def to_pandas(table: pa.Table) -> pd.DataFrame:
+    """Turn an Arrow table of keys into pandas, each column's dtype set by its Arrow type alone."""
+
+    def dtype(kind: pa.DataType) -> Any:
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            return TEXT
+        if pa.types.is_boolean(kind):
+            return pd.BooleanDtype()
+        return pd.Int64Dtype() if pa.types.is_integer(kind) else None
+
+    # A column of nothing but missing has no type of its own: text.
+    fields = [field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in table.schema]
+    frame: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(types_mapper=dtype)
+    return frame
