@@ -39,7 +39,8 @@ test-pandas2: $(VENV)-pandas2/.dev  ## the tests with pandas 2
 
 test-spark: $(VENV)-spark/.dev  ## the statistics on Spark
 	@command -v java >/dev/null || { apt-get update -q && apt-get install -y -q openjdk-17-jre-headless; }
-	$(VENV)-spark/bin/python -m pytest -q -m spark tests/stats tests/test_docs.py
+	$(VENV)-spark/bin/python -m pytest -q -m spark tests/stats
+	$(VENV)-spark/bin/python -m pytest -q -m spark tests/test_docs.py  # a process of its own: Spark keeps the folder it started in
 
 clean:  ## take away what the targets made
 	rm -rf $(VENV) $(VENV)-bench $(VENV)-docs $(VENV)-pandas2 $(VENV)-spark casekit-demo
