@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from casekit.card import counted, facts, html_card, live_title
 from casekit.errors import ConfigError, one_line
 from casekit.frames import to_pandas
 from casekit.report import PullReport
 from casekit.schema import TABLES
-from casekit.wire import Tables, documents
+from casekit.wire import Tables, case_keys, documents
 
 __all__ = ["CaseSet", "LeftOut", "Source"]
 
-Mask = "Sequence[bool] | np.ndarray[Any, Any] | pd.Series | Callable[[pd.DataFrame], Any]"
-
-_KEYS = ("test_set_id", "version", "case_id")
+_KEYS = ("test_set_id", "version", "subject_id", "case_id")
+_JUDGED = ("corrections", "reasons")  # tables whose rows may be marked as an expert's
 _PANDAS_SHARES = int(pd.__version__.split(".")[0]) >= 3  # copy on write: a shallow copy is safe to hand out
 
 
@@ -82,7 +80,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         """The counts in words."""
-        text = f"{self.filter}: {self.cases:,} cases, {self.items:,} items"
+        text = f"{self.filter}: {counted(self.cases, 'case')}, {counted(self.items, 'item')}"
         return text + (f" ({len(self.not_listed):,} not in the live list, kept)" if self.not_listed else "")
 
 
@@ -90,8 +88,9 @@ class LeftOut:
 class CaseSet:
     """Cases as tables: one per level, always with all columns.
 
-    Each table is an attribute that gives a pandas frame (a fresh one: change it as you like); `arrow` gives the Arrow table.
-    Filters give a new CaseSet, and a child row never outlives its case.
+    Each table is an attribute that gives a pandas frame: a fresh one, so change it as you like, but copy a list in a
+    cell before you change it in place. `arrow` gives the Arrow table. Filters give a new CaseSet, and a child row never
+    outlives its case.
 
     Attributes
     ----------
@@ -222,17 +221,24 @@ class CaseSet:
         KeyError
             No case has the id, or several have it; the message says which sets.
         """
-        wanted = {"case_id": case_id, "test_set_id": test_set_id, "version": version}
+        if not isinstance(case_id, str):
+            raise KeyError(f"a case is asked for by its id, a text, not by {one_line(repr(case_id), 100)}")
+        wanted: dict[str, str | None] = {"case_id": case_id, "test_set_id": test_set_id, "version": version}
         wanted = {name: value for name, value in wanted.items() if value is not None}
         keys = self.tables["cases"].select(_KEYS)
         found = keys.filter(_equal(keys, wanted)).to_pylist()
         if len(found) != 1:
             name = one_line(case_id, 200)
             if not found:
-                near = get_close_matches(case_id, keys["case_id"].to_pylist(), n=1)
-                raise KeyError(f"no case {name!r} here" + (f"; did you mean {one_line(near[0], 200)!r}?" if near else ""))
-            sets = ", ".join(f"{row['test_set_id']} {row['version']}" for row in found)
-            raise KeyError(f"case {name!r} stands in {sets}: give test_set_id and version")
+                near = get_close_matches(case_id, keys["case_id"].slice(0, 10_000).to_pylist(), n=1)
+                raise KeyError(
+                    f"no case {name!r} here" + (f"; did you mean {one_line(near[0], 200)!r}?" if near else "")
+                )
+            sets = [(row["test_set_id"], row["version"]) for row in found]
+            if len(set(sets)) < len(sets):
+                raise KeyError(f"case {name!r} stands in several live test sets: read them one by one")
+            names = ", ".join(one_line(f"{one} {version}", 200) for one, version in sets)
+            raise KeyError(f"case {name!r} stands in {names}: give test_set_id and version")
         only = {name: table.filter(_equal(table, found[0])) for name, table in self._all_tables().items()}
         return next(iter(documents(only)))
 
@@ -263,25 +269,24 @@ class CaseSet:
         Parameters
         ----------
         live
-            The agent's live test set (`casekit.load_agent_cases`): needed for a frozen test set, whose cases do not know.
-            Cases are matched by id. An id that the live set does not list is kept, and reported in ``left_out``.
+            The agent's live test set (`casekit.load_agent_cases`): needed for a frozen test set, whose cases do not
+            know. Cases are matched by id. An id that it does not list is kept, and reported in ``left_out``.
 
         Raises
         ------
         ConfigError
-            The cases are of a frozen test set and ``live`` was not given.
+            The cases are of a frozen test set and ``live`` was not given, or ``live`` is no live test set.
         """
-        known = self.tables["cases"]["retired"]
-        if live is None:
-            if known.null_count:
+        for one in (self if live is None else live,):
+            if one.tables["cases"]["retired"].null_count:
                 raise ConfigError(
                     "a frozen test set does not know which cases are retired: "
                     "pass without_retired(live) with live = ck.load_agent_cases(agent_id)"
                 )
-            return self._keep(pc.invert(known), "without_retired")
-        ids = self.tables["cases"]["case_id"]
-        listed = live.tables["cases"]
-        retired = listed.filter(pc.fill_null(listed["retired"], False))["case_id"].combine_chunks()
+        if live is None:
+            return self._keep(pc.invert(self.tables["cases"]["retired"]), "without_retired")
+        ids, listed = self.tables["cases"]["case_id"], live.tables["cases"]
+        retired = listed.filter(listed["retired"])["case_id"].combine_chunks()
         unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=listed["case_id"].combine_chunks())))
         mask = pc.invert(pc.is_in(ids, value_set=retired))
         return self._keep(mask, "without_retired", not_listed=tuple(unknown.to_pylist()))
@@ -299,16 +304,15 @@ class CaseSet:
     def only_experts(self) -> CaseSet:
         """Keep the cases that an expert has judged.
 
-        A case is kept when it is marked as an expert's, when an expert's weight is behind one of its items, or when one of its
-        corrections is an expert's. A kept case keeps all its rows: statistics take ``weights="expert"`` to count experts alone.
+        A case is kept when it is marked as an expert's, when an expert's weight is behind one of its items, or when one
+        of its corrections or reasons is an expert's. A kept case keeps all its rows: statistics take
+        ``weights="expert"`` to count experts alone.
         """
-        cases, items, corrections = (self.tables[name] for name in ("cases", "items", "corrections"))
-        weighed = items.filter(pc.fill_null(pc.greater(items["expert_total_weight"], 0), False))
-        corrected = corrections.filter(pc.fill_null(corrections["expert"], False))
-        judged = pa.chunked_array([*_case_keys(weighed).chunks, *_case_keys(corrected).chunks], pa.string())
-        mask = pc.or_(
-            pc.fill_null(cases["expert"], False), pc.is_in(_case_keys(cases), value_set=judged.combine_chunks())
-        )
+        cases, items = self.tables["cases"], self.tables["items"]
+        judged = [items.filter(pc.fill_null(pc.greater(items["expert_total_weight"], 0), False))]
+        judged += [table.filter(pc.fill_null(table["expert"], False)) for table in map(self.arrow, _JUDGED)]
+        keys = pa.chunked_array([chunk for table in judged for chunk in case_keys(table).chunks], pa.string())
+        mask = pc.or_(pc.fill_null(cases["expert"], False), pc.is_in(case_keys(cases), value_set=keys.combine_chunks()))
         return self._keep(mask, "only_experts")
 
     def where(self, mask: Any) -> CaseSet:
@@ -317,8 +321,8 @@ class CaseSet:
         Parameters
         ----------
         mask
-            One truth value per row of ``cases``: an array, a Series with the same index as ``cases``, or a function that is given
-            the ``cases`` frame and returns one. A missing value does not keep the case.
+            One truth value per row of ``cases``: a list or array, a Series with the index of ``cases`` in any order, or
+            a function that is given the ``cases`` frame and returns one. A missing value does not keep the case.
 
         Raises
         ------
@@ -333,11 +337,18 @@ class CaseSet:
         """
         if callable(mask):
             mask = mask(self.cases)
-        if isinstance(mask, pd.Series) and not mask.index.equals(pd.RangeIndex(len(self))):
-            if sorted(mask.index) != list(range(len(self))):
+        if isinstance(mask, pd.Series):
+            rows = pd.RangeIndex(len(self))
+            if not mask.index.is_unique or len(mask) != len(rows) or not rows.isin(mask.index).all():
                 raise ConfigError("the mask's index is not that of the cases frame: build it from cases.cases")
-            mask = mask.sort_index()
-        values = pd.array(mask, dtype="boolean") if len(mask) else pd.array([], dtype="boolean")
+            mask = mask.loc[rows]
+        try:
+            values = pd.array(mask if len(mask) else [], dtype="boolean")
+        except (TypeError, ValueError):
+            kind = type(mask).__name__
+            raise ConfigError(f"a mask has one truth value per case, which this {kind} has not") from None
+        if values.ndim != 1:
+            raise ConfigError(f"a mask has one truth value per case, not an array of {values.ndim} dimensions")
         if len(values) != len(self):
             raise ConfigError(f"the mask has {len(values):,} values for {len(self):,} cases")
         return self._keep(pa.array(values.fillna(False).to_numpy(dtype=bool)), "where")
@@ -345,9 +356,9 @@ class CaseSet:
     def _keep(self, mask: Any, name: str, not_listed: tuple[str, ...] = ()) -> CaseSet:
         cases = self.tables["cases"]
         kept = cases.filter(mask)
-        keys = _case_keys(kept).combine_chunks()
+        keys = case_keys(kept).combine_chunks()
         tables = {
-            child: table.filter(pc.is_in(_case_keys(table), value_set=keys)) if child != "cases" else kept
+            child: table.filter(pc.is_in(case_keys(table), value_set=keys)) if child != "cases" else kept
             for child, table in self._all_tables().items()
         }
         out = LeftOut(
@@ -360,56 +371,20 @@ class CaseSet:
 
     # ------------------------------------------------------------ display
 
-    def _facts(self) -> list[tuple[str, str]]:
-        cases, items = self.tables["cases"], self.tables["items"]
-        yes, no = (int(pc.sum(items[name], min_count=0).as_py()) for name in ("yes", "no"))
-        weight = pc.sum(items["total_weight"], min_count=0).as_py()
-        known = items.filter(pc.is_valid(items["expert_total_weight"]))
-        experts = pc.sum(known["expert_total_weight"], min_count=0).as_py()
-        unknown = items.num_rows - known.num_rows
-        erased = int(pc.sum(cases["erased"], min_count=0).as_py())
-        retired = int(pc.sum(cases["retired"], min_count=0).as_py())
-        facts = [
-            ("cases", f"{len(self):,}" + (f", {erased:,} erased" if erased else "")),
-            ("items", f"{items.num_rows:,}"),
-            ("corrections", f"{yes + no:,}: {yes:,} yes, {no:,} no"),
-            ("weight", f"{weight:,.6g}, experts {experts:,.6g}" + (f" (unknown for {unknown:,} items)" if unknown else "")),
-        ]
-        if self.source.agent_id is not None:
-            facts = [facts[0], ("retired", f"{retired:,}")]
-        facts += [("left out", "; ".join(map(str, self.left_out)))] if self.left_out else []
-        report = self.report
-        notes = [f"{len(report.unknown_fields):,} unknown fields kept"] if report.unknown_fields else []
-        notes += [f"{len(report.bad_cases):,} unreadable cases left out"] if report.bad_cases else []
-        notes += [f"{report.replaced_characters:,} lone surrogates replaced"] if report.replaced_characters else []
-        return facts + ([("notes", "; ".join(notes))] if notes else [])
+    def _title(self) -> str:
+        cases = self.tables["cases"]
+        if self.source.test_sets or self.source.agent_id is not None or not len(self) or cases["kind"].null_count:
+            return self.source.title()
+        return live_title(cases)
 
     def __repr__(self) -> str:
         """The counts in words, the same for the same cases in any process."""
-        lines = [f"CaseSet: {self.source.title()}"]
-        lines += [f"  {name:<12} {text}" for name, text in self._facts()]
-        return "\n".join(lines)
+        lines = [f"  {name:<12} {text}" for name, text in facts(self.tables, self.report, self.left_out)]
+        return "\n".join([f"CaseSet: {self._title()}", *lines])
 
     def _repr_html_(self) -> str:
         """The card that a notebook shows."""
-        rows = "".join(
-            f'<tr><th style="text-align:left;padding:2px 16px 2px 0;font-weight:600;vertical-align:top">{html.escape(name)}</th>'
-            f'<td style="text-align:left;padding:2px 0">{html.escape(text)}</td></tr>'
-            for name, text in self._facts()
-        )
-        return (
-            '<div style="display:inline-block;max-width:600px;border:1px solid rgba(128,128,128,.4);border-radius:6px;'
-            'padding:10px 14px;font-family:sans-serif;font-size:13px;color:inherit;background:transparent">'
-            '<div style="font-weight:600;margin-bottom:6px;overflow-wrap:anywhere">'
-            f'CaseSet <span style="font-weight:400;opacity:.75">{html.escape(self.source.title())}</span></div>'
-            f'<table style="border-collapse:collapse;color:inherit;background:transparent">{rows}</table></div>'
-        )
-
-
-def _case_keys(table: pa.Table) -> pa.ChunkedArray:
-    """One text per row that tells its case apart from any other."""
-    parts = [pc.fill_null(table[name], "\ue000") for name in _KEYS]
-    return pc.binary_join_element_wise(*parts, "\ue001")
+        return html_card(self._title(), facts(self.tables, self.report, self.left_out))
 
 
 def _equal(table: pa.Table, wanted: Mapping[str, str | None]) -> Any:

@@ -1,4 +1,4 @@
-"""The cursor of the next page, read off a page's bytes before anything else of it is parsed."""
+"""What a page's last bytes tell before anything else of it is parsed: whether it is whole, and the next cursor."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 
 from casekit.errors import IncompletePull, ProtocolError
 
-__all__ = ["next_cursor"]
+__all__ = ["is_cut", "next_cursor"]
 
-# The last members of the outermost object. The match is anchored at the end and holds no bracket, so that nothing inside the
-# cases can match; a quote inside a JSON string is always escaped, so the match cannot begin in one.
+# The last members of the outermost object. The match is anchored at the end and holds no bracket, so that nothing
+# inside the cases can match; a quote inside a JSON string is always escaped, so the match cannot begin in one.
 _CURSOR: Final = rb'"nextCursor"\s*:\s*(?:"([^"\\\x00-\x1f]*)"|null)'
 _MORE: Final = rb'"hasMore"\s*:\s*(true|false)'
 _TAIL: Final = re.compile(
@@ -20,6 +20,7 @@ _TAIL: Final = re.compile(
     rb"[,{]\s*" + _MORE + rb"\s*,\s*" + _CURSOR + rb"\s*\}\s*\Z"
 )
 _WINDOW: Final = 4096  # bytes at the end that are looked at
+_BOM: Final = b"\xef\xbb\xbf"
 
 
 class _Tail(msgspec.Struct):
@@ -28,6 +29,31 @@ class _Tail(msgspec.Struct):
 
 
 _decode: Final = msgspec.json.Decoder(_Tail).decode
+_scan: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def _tail(body: bytes) -> re.Match[bytes] | None:
+    return _TAIL.search(body, max(0, len(body) - _WINDOW))
+
+
+def is_cut(body: bytes) -> bool:
+    """Whether JSON began and did not end: where an answer names no length, nothing else tells that it was cut.
+
+    Examples
+    --------
+    >>> is_cut(b'{"data":[{"caseId":"c-1"}'), is_cut(b'{"data":[],"hasMore":false}'), is_cut(b"<html>")
+    (True, False, False)
+    """
+    if _tail(body) is not None or body.removeprefix(_BOM).lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        _scan(body.removeprefix(_BOM))
+    except msgspec.DecodeError as error:
+        closed = body[-_WINDOW:].rstrip()[-1:] in (b"}", b"]")  # a lone minus is no number, and ends in neither
+        return "truncated" in str(error) or not (closed or "trailing" in str(error))
+    except RecursionError:
+        return False
+    return False
 
 
 def next_cursor(body: bytes) -> str | None:
@@ -52,7 +78,7 @@ def next_cursor(body: bytes) -> str | None:
     >>> next_cursor(b'{"data":[],"hasMore":false}') is None
     True
     """
-    found = _TAIL.search(body, max(0, len(body) - _WINDOW))
+    found = _tail(body)
     if found is not None:
         more = found[2] or found[3]
         cursor = found[1] or found[4]
@@ -65,7 +91,7 @@ def next_cursor(body: bytes) -> str | None:
                 raise ProtocolError("nextCursor is not UTF-8") from None
     # Members in another order, an escaped cursor, or none beside hasMore: parse, and let nothing pass for an end.
     try:
-        tail = _decode(body.removeprefix(b"\xef\xbb\xbf"))
+        tail = _decode(body.removeprefix(_BOM))
     except msgspec.ValidationError as error:
         raise ProtocolError(f"the answer is JSON but no page of cases: {str(error).replace('`$', '`page')}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -73,5 +99,7 @@ def next_cursor(body: bytes) -> str | None:
     except RecursionError:
         raise ProtocolError("the answer nests too deep to be a page of cases") from None
     if tail.hasMore and not tail.nextCursor:
-        raise IncompletePull("the server says hasMore but gives no nextCursor: the list cannot be read whole; report it to its operator")
+        raise IncompletePull(
+            "the server says hasMore but gives no nextCursor: the list cannot be read whole; report it to its operator"
+        )
     return tail.nextCursor if tail.hasMore else None

@@ -6,20 +6,52 @@ A body is checked against the documented rules before anything is sent, so that 
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, field_validator, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
-__all__ = ["AddCase", "AgentCase", "ErrorBody", "ExpectedCall", "ItemVerdict", "RetireCase"]
+from casekit.errors import ConfigError
+
+__all__ = [
+    "AddCase",
+    "AgentCase",
+    "ErrorBody",
+    "ExpectedCall",
+    "ItemVerdict",
+    "PlannedWrite",
+    "RetireCase",
+    "checked_body",
+    "first_problem",
+]
 
 ARGS_FIELDS = 100  # at most, of an expected call
 ARGS_CHARACTERS = 4000  # at most, of its canonical JSON
 CALLS = 50  # at most, in each list of calls
 REASON_CHARACTERS = 4000  # at most
 
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
 Verdict = Literal["right", "wrong"]
+Instant = Annotated[AwareDatetime, Field(strict=True)]  # a text, and no number of seconds
 Tool = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 
 
@@ -93,7 +125,9 @@ class AddCase(_Sent):
             raise ValueError("should_say and why go with answer 'wrong' only")
         both = {call.tool for call in self.should_call or ()} & set(self.must_not_call or ())
         if both:
-            raise ValueError(f"should_call and must_not_call both name {sorted(both)[0]!r}: a tool stands in one of them")
+            raise ValueError(
+                f"should_call and must_not_call both name {sorted(both)[0]!r}: a tool stands in one of them"
+            )
         keys = [item.key for item in self.items or ()]
         if len(keys) != len(set(keys)):
             twice = next(key for key in keys if keys.count(key) > 1)
@@ -105,6 +139,46 @@ class RetireCase(_Sent):
     """Why a case no longer applies."""
 
     reason: Annotated[StrictStr, Field(min_length=1, max_length=REASON_CHARACTERS)]
+
+
+@dataclass(frozen=True)
+class PlannedWrite:
+    """A write as it would be sent; nothing was.
+
+    Attributes
+    ----------
+    method, url : str
+        Where it would go.
+    headers : dict
+        Without the token.
+    body : str
+        JSON.
+    key : str
+        The idempotency key that the same call sends it under.
+    repeats : bool
+        It was begun before, and its outcome never became known: the server would do it once.
+
+    Examples
+    --------
+    >>> PlannedWrite("POST", "https://api.example.com/v1", {"Content-Type": "application/json"}, "{}", "k-1", False)
+    POST https://api.example.com/v1
+    Content-Type: application/json
+    <BLANKLINE>
+    {}
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: str
+    key: str
+    repeats: bool
+
+    def __repr__(self) -> str:
+        """The request as it would go out, but for the token."""
+        return "\n".join(
+            [f"{self.method} {self.url}", *(f"{name}: {value}" for name, value in self.headers.items()), "", self.body]
+        )
 
 
 class _Held(BaseModel):
@@ -125,7 +199,7 @@ class Retired(_Held):
 
     reason: StrictStr
     by: Principal
-    at: AwareDatetime
+    at: Instant
 
 
 class AgentCase(_Held):
@@ -156,8 +230,8 @@ class AgentCase(_Held):
     made_on: StrictStr
     expect: dict[str, Any]
     added_by: Principal
-    added_at: AwareDatetime
-    updated_at: AwareDatetime
+    added_at: Instant
+    updated_at: Instant
     retired: Retired | None = None
     expert: StrictBool | None = None
 
@@ -167,14 +241,107 @@ class AgentCase(_Held):
         return self.retired.at if self.retired else None
 
 
-class _ErrorPart(_Held):
-    code: StrictStr
-    message: StrictStr = ""
-    details: dict[str, Any] | None = None
-    request_id: StrictStr | None = None
+def _none(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """None in the place of a value of the wrong type: what else the server said still counts."""
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+_Said = Annotated[StrictStr | None, WrapValidator(_none)]
 
 
 class ErrorBody(_Held):
-    """The error envelope."""
+    """What an error answer says, as far as it can be read: a proxy may answer anything.
 
-    error: _ErrorPart
+    Attributes
+    ----------
+    code, message, request_id : str or None
+        The server's stable code, its words, and its id of the request.
+    details : dict or None
+        More, by code.
+
+    Examples
+    --------
+    >>> ErrorBody.read(b'{"error":{"code":"database-busy","message":7}}')
+    ErrorBody(code='database-busy', message=None, request_id=None, details=None)
+    """
+
+    code: _Said = None
+    message: _Said = None
+    request_id: _Said = None
+    details: Annotated[dict[str, Any] | None, WrapValidator(_none)] = None
+
+    @classmethod
+    def read(cls, body: bytes) -> ErrorBody:
+        """Read an error's body; of what is no envelope, all is None."""
+        try:
+            return _Envelope.model_validate_json(body.removeprefix(b"\xef\xbb\xbf")).error
+        except ValidationError:
+            return cls()
+
+
+class _Envelope(_Held):
+    error: ErrorBody
+
+
+def checked_body(model: type[AddCase] | type[RetireCase], values: Mapping[str, Any]) -> bytes:
+    """The body to send, once it keeps the documented rules.
+
+    Parameters
+    ----------
+    model
+        What is to be sent.
+    values
+        Its members by Python name; None leaves one out.
+
+    Raises
+    ------
+    ConfigError
+        A rule is broken; the message names the field.
+
+    Examples
+    --------
+    >>> checked_body(RetireCase, {"reason": "the tool was removed"})
+    b'{"reason":"the tool was removed"}'
+    """
+    given = {name: value for name, value in values.items() if value is not None}
+    try:
+        for name, value in given.items():
+            if problem := _no_json(value):
+                raise ConfigError(f"{name} {problem}; nothing was sent")
+        return model.model_validate_json(json.dumps(given)).body()
+    except ValidationError as error:
+        raise ConfigError(f"{first_problem(error)}; nothing was sent") from None
+    except RecursionError:
+        raise ConfigError("the request nests too deep; nothing was sent") from None
+
+
+def _no_json(value: Any) -> str | None:
+    """What JSON could not hold as it is, if anything: it is an error and no guess."""
+    if value is None or isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return None if value.isascii() or not _HALF.search(value) else "holds half a character (a lone surrogate)"
+    if isinstance(value, int):
+        return None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "holds a number that JSON does not have (NaN or infinite)"
+    if isinstance(value, dict):
+        if any(not isinstance(name, str) for name in value):
+            return "has a name that is no text"
+        parts = [*value, *value.values()]
+    elif isinstance(value, (list, tuple)):
+        parts = list(value)
+    else:
+        return f"holds a {type(value).__name__}, which JSON does not have"
+    return next((problem for part in parts if (problem := _no_json(part))), None)
+
+
+def first_problem(error: ValidationError) -> str:
+    """Field and rule of the first problem, without the value."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(step) for step in first["loc"])
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {what}" if where else what

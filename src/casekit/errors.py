@@ -5,7 +5,7 @@ The tree::
     CasekitError
     ├── ConfigError              no URL, no token, an argument that cannot be used
     ├── ApiError                 the server answered with an error envelope or status
-    │   ├── BadInputError        400
+    │   ├── BadInputError        400, or a 4xx that nobody documents
     │   │   └── CursorError      400 for a cursor: expired, or of another list or caller
     │   ├── AuthError            401, 403
     │   ├── NotFoundError        404
@@ -13,11 +13,12 @@ The tree::
     │   ├── GoneError            410
     │   ├── TooLargeError        413
     │   ├── BusyError            429, 503, or a code that asks to wait: tried again, still busy
-    │   └── ServerError          any other 5xx, or a status nobody documents
+    │   └── ServerError          any other 5xx
     ├── TransportError           no whole answer came
     ├── ProtocolError            an answer came that the contract does not know
     │   ├── RedirectError        the server sent the request elsewhere; it was not followed
     │   └── IncompletePull       the pages do not prove that the list is whole
+    ├── JournalError             the journal of writes cannot be kept, so nothing was sent
     ├── SchemaError              a case is not what the contract says: names case and path
     ├── LimitError               a bound of casekit's own (size, nesting) was met
     ├── SnapshotError            a folder that is no whole, readable snapshot
@@ -42,6 +43,7 @@ __all__ = [
     "CursorError",
     "GoneError",
     "IncompletePull",
+    "JournalError",
     "LimitError",
     "MissingExtraError",
     "NotFoundError",
@@ -59,16 +61,20 @@ MESSAGE_MAX = 2000  # characters; longer messages are cut, so that a log line st
 
 
 def one_line(text: str, limit: int = MESSAGE_MAX) -> str:
-    """Text made safe for a terminal and a log: no control characters, bounded length.
+    r"""Text made safe for a terminal and a log: no control characters, bounded length.
 
     Examples
     --------
-    >>> one_line("a\\x1b[31mred\\nb")
-    'a\\\\x1b[31mred\\\\nb'
+    >>> one_line("a\x1b[31mred\nb")
+    'a\\x1b[31mred\\nb'
     """
     head = text[: limit + 1]
     safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in head)
     return safe if len(text) <= limit and len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def _effort(attempts: int, waited: float) -> str:
+    return f"{attempts} attempts, {waited:.1f} s waited" if attempts > 1 else "1 attempt"
 
 
 class CasekitError(Exception):
@@ -129,15 +135,15 @@ class ApiError(CasekitError):
         facts = [f"status {status}"]
         facts += [f"code {one_line(code, 100)}"] if code else []
         facts += [f"request id {one_line(request_id, 100)}"] if request_id else []
-        facts += [f"{attempts} attempts, {waited:.1f} s waited"] if attempts > 1 else []
-        super().__init__(f"{summary} ({', '.join(facts)})")
+        facts += [_effort(attempts, waited)]
+        super().__init__(f"{one_line(summary, MESSAGE_MAX - 400)} ({', '.join(facts)})")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by state: the constructor's arguments are not the exception's ``args``."""
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuild(cls: type[ApiError], args: tuple[Any, ...], state: dict[str, Any]) -> ApiError:
+def _rebuild(cls: type[CasekitError], args: tuple[Any, ...], state: dict[str, Any]) -> CasekitError:
     error = cls.__new__(cls)
     error.args = args
     error.__dict__.update(state)
@@ -145,7 +151,7 @@ def _rebuild(cls: type[ApiError], args: tuple[Any, ...], state: dict[str, Any]) 
 
 
 class BadInputError(ApiError):
-    """400: the server does not take the request as it is."""
+    """400, or a 4xx that nobody documents: the server does not take the request as it is."""
 
 
 class CursorError(BadInputError):
@@ -161,7 +167,15 @@ class NotFoundError(ApiError):
 
 
 class ConflictError(ApiError):
-    """409: the state on the server does not allow the write."""
+    """409: the state on the server does not allow the write.
+
+    Attributes
+    ----------
+    perhaps_own : bool
+        An earlier attempt of this very write got no answer: the state may be its doing, and nobody else's.
+    """
+
+    perhaps_own: bool = False
 
 
 class GoneError(ApiError):
@@ -177,7 +191,7 @@ class BusyError(ApiError):
 
 
 class ServerError(ApiError):
-    """A 5xx (or undocumented status) that waiting did not mend."""
+    """A 5xx that waiting did not mend."""
 
 
 class TransportError(CasekitError):
@@ -194,7 +208,7 @@ class TransportError(CasekitError):
     def __init__(self, message: str, *, attempts: int = 1, waited: float = 0.0) -> None:
         self.attempts = attempts
         self.waited = waited
-        super().__init__(f"{message} ({attempts} attempt{'s' if attempts != 1 else ''}, {waited:.1f} s waited)")
+        super().__init__(f"{message} ({_effort(attempts, waited)})")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by state, as ApiError does."""
@@ -202,7 +216,26 @@ class TransportError(CasekitError):
 
 
 class ProtocolError(CasekitError):
-    """The answer is not what the contract describes: no JSON, no page, the wrong shape."""
+    """The answer is not what the contract describes: no JSON, no page, the wrong shape.
+
+    Attributes
+    ----------
+    status : int or None
+        HTTP status of the answer, where one answer is at fault.
+    request_id : str or None
+        The server's id of its request, if it gave one.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, request_id: str | None = None) -> None:
+        self.status = status
+        self.request_id = request_id
+        facts = [f"status {status}"] if status is not None else []
+        facts += [f"request id {one_line(request_id, 100)}"] if request_id else []
+        super().__init__(one_line(message, MESSAGE_MAX - 200) + (f" ({', '.join(facts)})" if facts else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by state, as ApiError does."""
+        return _rebuild, (type(self), self.args, self.__dict__)
 
 
 class RedirectError(ProtocolError):
@@ -211,6 +244,10 @@ class RedirectError(ProtocolError):
 
 class IncompletePull(ProtocolError):
     """The pages do not prove that every case came; nothing was given out."""
+
+
+class JournalError(CasekitError):
+    """The journal of writes cannot be kept; a write that a crash could make twice is not sent."""
 
 
 class SchemaError(CasekitError):
@@ -229,7 +266,8 @@ class SchemaError(CasekitError):
         self.path = path
         name = f"case {one_line(case_id, 200)!r}" if case_id is not None else "a case without a readable caseId"
         super().__init__(
-            f"{name}, field {path or '/'}: {problem}. Load with on_error='report' to leave such cases out and count them."
+            f"{name}, field {path or '/'}: {problem}. "
+            "Load with on_error='report' to leave such cases out and count them."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

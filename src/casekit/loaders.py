@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Final, TypeVar
 
 from casekit.caseset import CaseSet, Source
 from casekit.client import Client, Page
-from casekit.errors import CasekitError, ConfigError, CursorError, IncompletePull, one_line
+from casekit.errors import (
+    CasekitError,
+    ConfigError,
+    CursorError,
+    IncompletePull,
+    LimitError,
+    ProtocolError,
+    SchemaError,
+    one_line,
+)
 from casekit.progress import Progress
 from casekit.report import PullReport
-from casekit.schema import TABLES
 from casekit.snapshot import SnapshotInfo, SnapshotWriter
 from casekit.wire import Reader, Tables, case_digests, joined
 
 __all__ = ["load_agent_cases", "load_test_set", "load_test_sets", "pull"]
 
-RESTARTS = 3  # walks begun again, when the server no longer takes a cursor
+RESTARTS: Final = 3  # walks begun again, when the server no longer takes a cursor
+READERS: Final = 2  # lists turned into tables at a time
 
 Ref = tuple[str, str]
+Key = TypeVar("Key")
 Result = TypeVar("Result")
+ReaderOf = Callable[[PullReport, str], Reader]
 
 
 def load_test_set(
@@ -46,7 +60,8 @@ def load_test_set(
     progress
         Show a progress line; None shows it on a terminal and in a notebook.
     on_error
-        ``"raise"``: a case that cannot be read is an error. ``"report"``: it is left out and stands in ``report.bad_cases``.
+        ``"raise"``: a case that cannot be read is an error. ``"report"``: it is left out and stands in
+        ``report.bad_cases``.
 
     Returns
     -------
@@ -61,9 +76,9 @@ def load_test_set(
     Examples
     --------
     >>> import casekit as ck
-    >>> with ck.LocalServer() as server:
-    ...     server.add_test_set("acme.demo", "1.0.0", [])
-    ...     cases = ck.load_test_set("acme.demo", "1.0.0", client=ck.Client(server.url, token=server.token))
+    >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+    ...     _ = server.add_test_set("acme.demo", "1.0.0", [])
+    ...     cases = ck.load_test_set("acme.demo", "1.0.0", client=client)
     >>> len(cases)
     0
     """
@@ -100,24 +115,30 @@ def load_test_sets(
     ------
     CasekitError
         See `casekit.errors`. There is no partial result.
+
+    Examples
+    --------
+    >>> import casekit as ck
+    >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+    ...     _ = [server.add_test_set("acme.demo", version, []) for version in ("1.0.0", "1.1.0")]
+    ...     cases = ck.load_test_sets([("acme.demo", "1.1.0"), ("acme.demo", "1.0.0")], client=client)
+    >>> cases.source.test_sets
+    (('acme.demo', '1.1.0'), ('acme.demo', '1.0.0'))
     """
     wanted = _checked_refs(refs)
-    client = client or Client()
-    title = f"{wanted[0][0]} {wanted[0][1]}" if len(wanted) == 1 else f"{len(wanted)} test sets"
-    with Progress(one_line(title, 60), progress) as line:
+    title = _name(wanted[0]) if len(wanted) == 1 else f"{len(wanted)} test sets"
+    with _shared(client, title, progress, on_error, workers) as pull:
 
         def load(ref: Ref) -> tuple[Tables, PullReport]:
-            return _in_memory(
-                lambda: client.test_set_pages(*ref, on_wait=line.waiting),
-                lambda report: Reader.corrections(*ref, report, on_error),
-                line,
+            return pull.in_memory(
+                _name(ref), lambda: pull.test_set(ref), lambda report, bad: Reader.corrections(*ref, report, bad)
             )
 
-        parts = _spread(load, wanted, workers)
+        parts = _spread(load, wanted, 2 * workers, pull.stop)
+        source = Source(test_sets=tuple(wanted), origin=pull.client.origin, fetched_at=datetime.now(UTC))
     report = PullReport()
     for _, counts in parts:
         report.add(counts)
-    source = Source(test_sets=tuple(wanted), origin=client.origin, fetched_at=datetime.now(UTC))
     return CaseSet(joined(tables for tables, _ in parts), source, report)
 
 
@@ -150,15 +171,31 @@ def load_agent_cases(
     ------
     CasekitError
         See `casekit.errors`. There is no partial result.
+
+    Examples
+    --------
+    >>> import casekit as ck
+    >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+    ...     _ = server.add_run("acme.drafting", "run-1")
+    ...     _ = client.add_case("acme.drafting", "run-1", answer="right")
+    ...     live = ck.load_agent_cases("acme.drafting", client=client)
+    >>> live.cases[["kind", "retired"]]
+       kind  retired
+    0  hand    False
     """
-    client = client or Client()
-    with Progress(one_line(agent_id, 60), progress) as line:
-        tables, report = _in_memory(
-            lambda: client.agent_case_pages(agent_id, project_id, on_wait=line.waiting),
-            lambda counts: Reader.agent(agent_id, counts, on_error),
-            line,
-        )
-    return CaseSet(tables, Source(agent_id=agent_id, origin=client.origin, fetched_at=datetime.now(UTC)), report)
+    with _shared(client, f"agent {agent_id}", progress, on_error) as pull:
+
+        def pages() -> Generator[Page, None, None]:
+            return pull.client.agent_case_pages(agent_id, project_id, on_wait=pull.line.waiting, stop=pull.stop)
+
+        def load(agent: str) -> tuple[Tables, PullReport]:
+            return pull.in_memory(
+                f"test set of agent {one_line(agent, 120)}", pages, lambda report, bad: Reader.agent(agent, report, bad)
+            )
+
+        [(tables, report)] = _spread(load, [agent_id], 1, pull.stop)
+        source = Source(agent_id=agent_id, origin=pull.client.origin, fetched_at=datetime.now(UTC))
+    return CaseSet(tables, source, report)
 
 
 def pull(
@@ -190,24 +227,50 @@ def pull(
     ------
     CasekitError
         A set could not be pulled; its old snapshot stands, and the others are not held up by it.
+
+    Examples
+    --------
+    >>> import casekit as ck, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+    ...     _ = server.add_test_set("acme.demo", "1.0.0", [])
+    ...     [info] = ck.pull([("acme.demo", "1.0.0")], into=folder, client=client)
+    >>> info.test_sets, info.rows("cases")
+    ((('acme.demo', '1.0.0'),), 0)
     """
     wanted = _checked_refs(refs)
-    client = client or Client()
-    with Progress(f"{len(wanted)} test set{'s' if len(wanted) != 1 else ''}", progress) as line:
+    title = f"{len(wanted)} test set{'s' if len(wanted) != 1 else ''}"
+    with _shared(client, title, progress, on_error, workers) as pull:
 
         def to_disk(ref: Ref) -> SnapshotInfo | CasekitError:
             try:
-                return _on_disk(client, ref, Path(into) / folder_name(*ref), line, on_error)
+                return pull.on_disk(ref, Path(into) / folder_name(*ref))
             except CasekitError as error:
                 return error
 
-        results = _spread(to_disk, wanted, workers)
+        results = _spread(to_disk, wanted, 2 * workers, pull.stop)
     failed = [(ref, error) for ref, error in zip(wanted, results, strict=True) if isinstance(error, CasekitError)]
     if failed:
         error = failed[0][1]
-        error.add_note(f"{len(failed)} of {len(wanted)} test sets failed: {', '.join(f'{a} {b}' for (a, b), _ in failed)}")
+        names = one_line(", ".join(_name(ref) for ref, _ in failed), 500)
+        error.add_note(f"{len(failed)} of {len(wanted)} failed: {names}")
         raise error
     return [info for info in results if isinstance(info, SnapshotInfo)]
+
+
+@contextmanager
+def _shared(
+    client: Client | None, title: str, progress: bool | None, on_error: str, workers: int = 1
+) -> Iterator[_Pull]:
+    """What the walks of a load share; a client that was made for it is closed after it."""
+    if workers < 1:
+        raise ConfigError(f"workers is a whole number from 1, not {workers!r}")
+    if on_error not in ("raise", "report"):
+        raise ConfigError(f"on_error is 'raise' or 'report', not {on_error!r}")
+    with ExitStack() as stack:
+        asked = client if client is not None else stack.enter_context(Client())
+        line = stack.enter_context(Progress(one_line(title, 60), progress))
+        yield _Pull(asked, line, on_error, threading.Semaphore(workers))
 
 
 def folder_name(test_set_id: str, version: str) -> str:
@@ -228,69 +291,137 @@ def folder_name(test_set_id: str, version: str) -> str:
 # ---------------------------------------------------------------- one list
 
 
-def _in_memory(
-    pages: Callable[[], Iterator[Page]], reader: Callable[[PullReport], Reader], line: Progress
-) -> tuple[Tables, PullReport]:
-    def walk(report: PullReport) -> Tables:
-        reading = reader(report)
-        tables = joined(reading.groups(_bodies(pages(), report, line)))
-        digests: list[bytes] = []
+@dataclass
+class _Pull:
+    """What all walks of one load share.
 
-        def digest_at(place: int) -> bytes:
-            if not digests:
-                digests.extend(case_digests(tables))
-            return digests[place]
+    Attributes
+    ----------
+    client, line
+        Who asks, and who tells of it.
+    on_error
+        What to do about a case that cannot be read.
+    fetching
+        A place for each list whose pages are on their way at a time.
+    turns
+        A turn for each list whose pages are being read at a time. Python reads one after the other in any case: more
+        readers would only keep the fetching threads from their next request.
+    stop
+        Set when no walk is to go on.
+    """
 
-        reading.check_repeats(digest_at)
-        return tables
+    client: Client
+    line: Progress
+    on_error: str
+    fetching: threading.Semaphore
+    turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READERS))
+    stop: threading.Event = field(default_factory=threading.Event)
 
-    return _restarted(walk)
+    def test_set(self, ref: Ref) -> Generator[Page, None, None]:
+        return self.client.test_set_pages(*ref, on_wait=self.line.waiting, stop=self.stop)
 
+    def in_memory(
+        self, about: str, pages: Callable[[], Generator[Page, None, None]], reader: ReaderOf
+    ) -> tuple[Tables, PullReport]:
+        def walk(report: PullReport) -> Tables:
+            reading = reader(report, self.on_error)
+            with self.turns:
+                tables = joined(reading.groups(self._bodies(pages(), report)))
+            digests: list[bytes] = []
 
-def _on_disk(client: Client, ref: Ref, folder: Path, line: Progress, on_error: str) -> SnapshotInfo:
-    def walk(report: PullReport) -> SnapshotInfo:
-        reading = Reader.corrections(*ref, report, on_error)
-        with SnapshotWriter(folder) as writer:
-            for group in reading.groups(_bodies(client.test_set_pages(*ref, on_wait=line.waiting), report, line)):
-                writer.add(group)
-            reading.check_repeats(writer.digest_at)
-            source = Source(test_sets=(ref,), origin=client.origin, fetched_at=datetime.now(UTC))
-            return writer.finish(source, report)
+            def digest_at(place: int) -> bytes:
+                if not digests:
+                    digests.extend(case_digests(tables))
+                return digests[place]
 
-    return _restarted(walk)[0]
+            reading.check_repeats(digest_at)
+            return tables
 
+        return self._restarted(about, walk)
 
-def _restarted(walk: Callable[[PullReport], Result]) -> tuple[Result, PullReport]:
-    """A walk from the first page to the last, begun again when the server no longer takes its cursor."""
-    restarts, retries, waited = 0, 0, 0.0
-    while True:
-        report = PullReport(restarts=restarts, retries=retries, waited=waited)
+    def on_disk(self, ref: Ref, folder: Path) -> SnapshotInfo:
+        def walk(report: PullReport) -> SnapshotInfo:
+            reading = Reader.corrections(*ref, report, self.on_error)
+            with SnapshotWriter(folder) as writer:
+                with self.turns:
+                    for group in reading.groups(self._bodies(self.test_set(ref), report)):
+                        writer.add(group)
+                reading.check_repeats(writer.digest_at)
+                source = Source(test_sets=(ref,), origin=self.client.origin, fetched_at=datetime.now(UTC))
+                return writer.finish(source, report)
+
+        return self._restarted(_name(ref), walk)[0]
+
+    def _restarted(self, about: str, walk: Callable[[PullReport], Result]) -> tuple[Result, PullReport]:
+        """A walk from the first page to the last, begun again when the server no longer takes its cursor."""
+        restarts, retries, waited = 0, 0, 0.0
+        while True:
+            report = PullReport(restarts=restarts, retries=retries, waited=waited)
+            try:
+                return walk(report), report
+            except CursorError as error:
+                restarts, retries, waited = restarts + 1, report.retries, report.waited
+                if restarts > RESTARTS:
+                    raise CursorError(
+                        f"{about}: begun {restarts} times, and each time the server refused its own cursor before the "
+                        "end: try again later",
+                        status=error.status,
+                        code=error.code,
+                        message=error.message,
+                        details=error.details,
+                        request_id=error.request_id,
+                        retry_after=error.retry_after,
+                        attempts=error.attempts,
+                        waited=waited,
+                    ) from None
+            except (ProtocolError, SchemaError, LimitError) as error:
+                page = about if isinstance(error, IncompletePull) else f"{about}, page {report.pages + 1}"
+                request_id = report.request_ids[-1] if report.request_ids else None
+                if isinstance(error, ProtocolError) and about not in str(error):  # the reader knows bytes alone
+                    raise type(error)(f"{page}: {error}", request_id=request_id) from None
+                error.add_note(f"{page}, request id {request_id or 'unknown'}")
+                raise
+
+    def _bodies(self, pages: Generator[Page, None, None], report: PullReport) -> Iterator[bytes]:
+        """The bodies of a list's pages, for a reader that has a turn; while it waits, others have it."""
+        with _apart(self.turns):
+            self.fetching.acquire()
         try:
-            return walk(report), report
-        except CursorError as error:
-            restarts, retries, waited = restarts + 1, report.retries, report.waited
-            if restarts > RESTARTS:
-                raise IncompletePull(
-                    f"the server gave up its cursor {restarts} times before the list ended "
-                    f"(request id {error.request_id}): the list cannot be read whole now; try again later"
-                ) from None
+            with closing(pages):
+                while True:
+                    with _apart(self.turns):
+                        page = next(pages, None)
+                    if page is None:
+                        return
+                    report.note_request(page.request_id)
+                    report.retries += page.retries
+                    report.waited += page.waited
+                    yield page.body
+                    self.line.advance(1)
+        finally:
+            self.fetching.release()  # the next list is fetched while this one's tables are made and written
 
 
-def _bodies(pages: Iterator[Page], report: PullReport, line: Progress) -> Iterator[bytes]:
-    for page in pages:
-        report.note_request(page.request_id)
-        report.retries += page.retries
-        report.waited += page.waited
-        before = report.cases
-        yield page.body
-        line.advance(report.cases - before)
+@contextmanager
+def _apart(turns: threading.Semaphore) -> Iterator[None]:
+    turns.release()
+    try:
+        yield
+    finally:
+        turns.acquire()
+
+
+def _name(ref: Ref) -> str:
+    return f"test set {one_line(ref[0], 120)} {one_line(ref[1], 60)}"
 
 
 def _checked_refs(refs: Iterable[Ref]) -> list[Ref]:
     wanted = []
-    for ref in refs:
-        if isinstance(ref, str) or len(ref) != 2:
-            raise ConfigError(f"a test set is asked for as a pair (id, version), not {one_line(repr(ref), 100)}")
+    for ref in list[Any](refs):
+        if not isinstance(ref, (tuple, list)) or len(ref) != 2 or not all(isinstance(part, str) for part in ref):
+            raise ConfigError(
+                f"a test set is asked for as a pair of texts (id, version), not {one_line(repr(ref), 100)}"
+            )
         wanted.append((ref[0], ref[1]))
     if not wanted:
         raise ConfigError("no test set was asked for: pass pairs such as ('acme.a', '1.0.0')")
@@ -300,14 +431,18 @@ def _checked_refs(refs: Iterable[Ref]) -> list[Ref]:
     return wanted
 
 
-def _spread(work: Callable[[Ref], Result], refs: Sequence[Ref], workers: int) -> list[Result]:
-    """The results in the order of the refs."""
-    if workers < 1:
-        raise ConfigError(f"workers is 1 or more, not {workers}")
-    if len(refs) == 1 or workers == 1:
-        return [work(ref) for ref in refs]
-    pool = ThreadPoolExecutor(min(workers, len(refs)), thread_name_prefix="casekit-load")
+def _spread(work: Callable[[Key], Result], keys: Sequence[Key], threads: int, stop: threading.Event) -> list[Result]:
+    """The results in the order of the keys.
+
+    Even a single piece of work is done in a thread: Ctrl-C reaches this thread alone, which then has the others stop in
+    good order, so that nothing half-written stays behind.
+    """
+    pool = ThreadPoolExecutor(min(threads, len(keys)), thread_name_prefix="casekit-load")
     try:
-        return list(pool.map(work, refs))
+        jobs = [pool.submit(work, key) for key in keys]
+        done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
+        failed = next((job for job in jobs if job in done and job.exception() is not None), None)
+        return [job.result() for job in ([failed] if failed is not None else jobs)]
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        stop.set()
+        pool.shutdown(cancel_futures=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import threading
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,7 +12,7 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Counts cases on a line of its own; does nothing where nobody looks.
+    """Counts pages on a line of its own; does nothing where nobody looks, or where tqdm is missing.
 
     Parameters
     ----------
@@ -22,14 +24,20 @@ class Progress:
 
     def __init__(self, title: str, show: bool | None) -> None:
         self._bar: Any = None
+        self._lock = threading.Lock()
         if show or (show is None and (sys.stderr.isatty() or _in_notebook())):
             try:
                 from tqdm import tqdm  # plain text: needs no widgets
             except ImportError:
                 return
-            self._bar = tqdm(
-                desc=title, unit=" cases", file=sys.stderr, mininterval=0.2, leave=True, dynamic_ncols=True, ascii=False
-            )
+
+            class Line(tqdm):  # type: ignore[type-arg]  # only its stub is generic
+                """Tqdm without its watching thread and without its lock between processes."""
+
+                monitor_interval = 0
+                _lock = threading.RLock()
+
+            self._bar = Line(desc=title, unit=" pages", file=sys.stderr, mininterval=0.2, dynamic_ncols=True)
 
     def __enter__(self) -> Self:
         return self
@@ -40,16 +48,18 @@ class Progress:
         if self._bar is not None:
             self._bar.close()
 
-    def advance(self, cases: int) -> None:
-        """Some more cases came."""
+    def advance(self, pages: int) -> None:
+        """Some more pages were read."""
         if self._bar is not None:
-            self._bar.set_postfix_str("", refresh=False)
-            self._bar.update(cases)
+            with self._lock:
+                self._bar.set_postfix_str("", refresh=False)
+                self._bar.update(pages)
 
     def waiting(self, why: str, seconds: float) -> None:
         """The load waits; say why and how long."""
         if self._bar is not None:
-            self._bar.set_postfix_str(f"{why}, {seconds:.0f} s")
+            with self._lock:
+                self._bar.set_postfix_str(f"{why}, {math.ceil(seconds)} s")
 
 
 def _in_notebook() -> bool:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+import msgspec
+
 __all__ = ["BadCase", "PullReport"]
 
+PATHS_KEPT = 1000  # paths of unknown members and odd values that are counted one by one
+OTHER_PATHS = "(other paths)"
 REQUEST_IDS_KEPT = 1000  # ids; enough to ask a server's operator about a pull, bounded for a long one
 
 
@@ -28,6 +33,12 @@ class BadCase:
     case_id: str | None
     path: str
     problem: str
+
+
+def _note(counter: Counter[str], paths: Iterable[str]) -> None:
+    for path in paths:
+        known = path in counter or len(counter) < PATHS_KEPT
+        counter[path if known else OTHER_PATHS] += 1
 
 
 @dataclass
@@ -56,6 +67,9 @@ class PullReport:
         The server's ids of the requests, the first 1,000.
     unknown_fields : Counter
         Members this version does not know, by path (``*`` for any index), with how often; kept in ``extra_json``.
+    odd_values : Counter
+        Values that no column holds as they came (a null where the contract has none, a number beyond a double's exact
+        range), by path, with how often; kept in ``extra_json``.
     absent_fields : Counter
         Members that newer servers send and this one left out, with how often.
     replaced_characters : int
@@ -76,10 +90,19 @@ class PullReport:
     bytes: int = 0
     request_ids: list[str] = field(default_factory=list)
     unknown_fields: Counter[str] = field(default_factory=Counter)
+    odd_values: Counter[str] = field(default_factory=Counter)
     absent_fields: Counter[str] = field(default_factory=Counter)
     replaced_characters: int = 0
     careful_pages: int = 0
     bad_cases: list[BadCase] = field(default_factory=list)
+
+    def note_unknown(self, paths: Iterable[str]) -> None:
+        """Count unknown members; of a server that makes up names without end, the first 1,000 paths by name."""
+        _note(self.unknown_fields, paths)
+
+    def note_odd(self, paths: Iterable[str]) -> None:
+        """Count values that no column holds as they came."""
+        _note(self.odd_values, paths)
 
     def note_request(self, request_id: str | None) -> None:
         """Keep the server's id of a request, if it gave one and there is room."""
@@ -102,18 +125,24 @@ class PullReport:
         120
         """
         out = asdict(self)
-        out["unknown_fields"] = dict(sorted(self.unknown_fields.items()))
-        out["absent_fields"] = dict(sorted(self.absent_fields.items()))
+        for name in ("unknown_fields", "odd_values", "absent_fields"):
+            out[name] = dict(sorted(getattr(self, name).items()))
         return out
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PullReport:
-        """The report that `to_dict` wrote; members of a newer version are left aside."""
-        known = {f.name: values[f.name] for f in fields(cls) if f.name in values}
-        for name in ("unknown_fields", "absent_fields"):
-            known[name] = Counter(known.get(name, {}))
-        known["bad_cases"] = [BadCase(**bad) for bad in known.get("bad_cases", [])]
-        return cls(**known)
+        """The report that `to_dict` wrote; members of a newer version are left aside.
+
+        Raises
+        ------
+        msgspec.ValidationError
+            A member is not what `to_dict` writes.
+        """
+
+        def counter(_: type, value: Any) -> Any:
+            return Counter(msgspec.convert(value, dict[str, int]))
+
+        return msgspec.convert(values, cls, dec_hook=counter)
 
     def __str__(self) -> str:
         """The counts in words; what did not happen is not listed."""
@@ -123,6 +152,7 @@ class PullReport:
         parts += [f"{self.retries:,} retries, {self.waited:.1f} s waited"] if self.retries else []
         parts += [f"begun again {self.restarts} x"] if self.restarts else []
         parts += [f"{len(self.unknown_fields)} unknown fields kept"] if self.unknown_fields else []
+        parts += [f"{len(self.odd_values)} odd values kept"] if self.odd_values else []
         parts += [f"{self.replaced_characters:,} lone surrogates replaced"] if self.replaced_characters else []
         parts += [f"{len(self.bad_cases):,} unreadable cases left out"] if self.bad_cases else []
         return "; ".join(parts)

@@ -3,48 +3,81 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
-from casekit.wire.arrow import Tables, time_text
+from casekit.errors import LimitError, one_line
+from casekit.wire.arrow import Tables
+from casekit.wire.times import time_text
 
 Document = dict[str, Any]
 Row = dict[str, Any]
+
+__all__ = ["documents"]
+
+ROWS: Final = 5000  # made Python objects at once
 
 
 def documents(tables: Tables) -> Iterator[Document]:
     """The document of each row of ``cases``, in order.
 
-    Children must stand in the order of their cases, as every table of a CaseSet does.
+    Parameters
+    ----------
+    tables
+        Children stand in the order of their cases, as in every CaseSet.
+
+    Raises
+    ------
+    LimitError
+        A number has more digits than Python reads.
     """
     children = {name: _Children(table) for name, table in tables.items() if name != "cases"}
-    for row in tables["cases"].to_pylist():
-        key = (row["test_set_id"], row["version"], row["case_id"])
+    for row in _rows(tables["cases"]):
+        key = _key(row)
         parts = {name: child.of(key) for name, child in children.items()}
-        document = _agent_case(row, parts) if row["kind"] is not None else _case(row, parts)
-        for pointer, value in (json.loads(row["extra_json"]) if row["extra_json"] is not None else {}).items():
-            _put(document, pointer, value)
+        try:
+            document = _agent_case(row, parts) if row["kind"] is not None else _case(row, parts)
+            if row["extra_json"] is not None:
+                for pointer, value in json.loads(row["extra_json"]).items():
+                    _put(document, pointer, value)
+        except ValueError:  # the JSON itself was checked when it came
+            raise LimitError(
+                f"case {one_line(row['case_id'], 200)!r} holds a number of more digits than Python reads "
+                f"({sys.get_int_max_str_digits():,}): raise it with sys.set_int_max_str_digits, or read the text"
+            ) from None
         yield document
+
+
+def _rows(table: pa.Table) -> Iterator[Row]:
+    for batch in table.to_batches(max_chunksize=ROWS):
+        yield from batch.to_pylist()
+
+
+def _key(row: Row) -> tuple[str | None, ...]:
+    return row["test_set_id"], row["version"], row["subject_id"], row["case_id"]
 
 
 class _Children:
     """Rows of a child table, handed out case by case."""
 
     def __init__(self, table: pa.Table) -> None:
-        rows = table.to_pylist()
-        self.groups = groupby(rows, key=lambda r: (r["test_set_id"], r["version"], r["case_id"]))
+        self.groups = groupby(_rows(table), key=_key)
         self._step()
 
     def _step(self) -> None:
-        self.key, self.rows = None, []
+        self.key: tuple[str | None, ...] | None = None
+        self.rows: list[Row] = []
         for key, rows in self.groups:
             self.key, self.rows = key, list(rows)
             return
 
-    def of(self, key: tuple[str | None, str | None, str]) -> list[Row]:
+    def of(self, key: tuple[str | None, ...]) -> list[Row]:
+        """The rows of a case; to be asked for in the order of the cases."""
         if self.key != key:
             return []
         rows = self.rows
@@ -159,18 +192,12 @@ def _steps(parts: dict[str, list[Row]]) -> list[Document]:
 
 
 def _items(parts: dict[str, list[Row]]) -> list[Document]:
-    reasons = [
-        (
-            r["item_no"],
-            _given(
-                verdict=r["verdict"],
-                reason=r["reason"],
-                correctorGroupId=r["corrector_group_id"],
-                expert=r["expert"],
-            ),
+    reasons: defaultdict[int, list[Document]] = defaultdict(list)
+    for r in parts["reasons"]:
+        reason = _given(
+            verdict=r["verdict"], reason=r["reason"], correctorGroupId=r["corrector_group_id"], expert=r["expert"]
         )
-        for r in parts["reasons"]
-    ]
+        reasons[r["item_no"]].append(reason)
     items = []
     for row in parts["items"]:
         expert = None
@@ -191,7 +218,7 @@ def _items(parts: dict[str, list[Row]]) -> list[Document]:
                 totalWeight=row["total_weight"],
                 expert=expert,
                 correctionIds=row["correction_ids"],
-                reasons=[reason for number, reason in reasons if number == row["item_no"]],
+                reasons=reasons[row["item_no"]],
             )
         )
     return items
@@ -242,7 +269,4 @@ def _put(document: Any, pointer: str, value: Any) -> None:
     *parents, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
     for step in parents:
         document = document[int(step)] if isinstance(document, list) else document[step]
-    if isinstance(document, list):
-        document[int(last)] = value
-    else:
-        document[last] = value
+    document[last] = value

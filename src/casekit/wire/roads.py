@@ -8,35 +8,29 @@ lone surrogate becomes U+FFFD; each is counted. What it cannot read is an error 
 from __future__ import annotations
 
 import re
+import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
-import pyarrow as pa
 from msgspec import Raw, Struct
 
-from casekit.errors import LimitError, ProtocolError, SchemaError
+from casekit.errors import CasekitError, LimitError, ProtocolError, SchemaError, one_line
 from casekit.report import BadCase, PullReport
 from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage
+from casekit.wire.text import LEVELS, is_deep, last_case_id, mended, valid_utf8, without_depth
 
-NESTING = "about 900"  # levels; Python's own recursion guard ends a deeper document
+__all__ = ["Batch", "Unreadable", "read_page"]
 
-_BOM: Final = b"\xef\xbb\xbf"
-_MAYBE_LONE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-# Every escape in turn, so that the backslash of an escaped backslash never starts one; a pair before its halves.
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
-)
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
 _NOT_JSON: Final = re.compile(rb"-?(NaN|Infinity)")
 # Names of the contract alone: a name in free JSON may be a person's words.
 _MEMBER: Final = re.compile(rb'"(yes|no|yesWeight|totalWeight|rank|hasMore|expert|erased|verdict|key)"\s*:')
-_CASE_ID: Final = re.compile(rb'"caseId"\s*:\s*("[^"\\]*")')
-_LONE_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 
-_decode_page: Final = {
+_decode_page: Final[dict[type[Struct], Any]] = {
     Case: msgspec.json.Decoder(CasePage).decode,
     AgentCase: msgspec.json.Decoder(AgentCasePage).decode,
 }
@@ -61,6 +55,38 @@ class Batch:
     extras: dict[int, dict[str, bytes]] = field(default_factory=dict)
 
 
+class Unreadable(Exception):
+    """A case that cannot be read; never leaves ``casekit.wire``.
+
+    Attributes
+    ----------
+    path : str
+        JSON Pointer (RFC 6901) from the case to the field.
+    problem : str
+        What is wrong there, without the case's own words.
+    deep : bool
+        The case is what the contract says, and nests deeper than casekit reads.
+    """
+
+    def __init__(self, path: str, problem: str = f"nests deeper than {LEVELS} levels", *, deep: bool = False) -> None:
+        super().__init__(path, problem)
+        self.path, self.problem, self.deep = path, problem, deep
+
+    def error(self, case_id: str | None) -> CasekitError:
+        """The error for a caller who wants one."""
+        if self.deep:
+            name = "a case" if case_id is None else f"case {one_line(case_id, 200)!r}"
+            return LimitError(
+                f"{name}, field {self.path or '/'}: {self.problem}, more than casekit reads. "
+                "Load with on_error='report' to leave such cases out and count them."
+            )
+        return SchemaError(self.problem, case_id=case_id, path=self.path)
+
+    def bad_case(self, case_id: str | None) -> BadCase:
+        """The entry for a caller who wants a report."""
+        return BadCase(case_id, self.path, self.problem)
+
+
 def read_page(body: bytes, kind: type[Struct], batch: Batch, report: PullReport, *, on_error: str = "raise") -> None:
     """Add a page's cases to a batch, by the fast road if it can.
 
@@ -82,65 +108,32 @@ def read_page(body: bytes, kind: type[Struct], batch: Batch, report: PullReport,
     SchemaError
         A case is not what the contract says.
     LimitError
-        The JSON nests too deep.
+        A case nests deeper than 500 levels.
     """
     if valid_utf8(body):
         try:
             batch.cases += _decode_page[kind](body).data
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             pass
-        except RecursionError:
-            raise LimitError(f"a page nests deeper than casekit reads ({NESTING} levels)") from None
         else:
             return
     report.careful_pages += 1
     try:
         _read_carefully(body, kind, batch, report, on_error)
     except RecursionError:
-        raise LimitError(f"a page nests deeper than casekit reads ({NESTING} levels)") from None
-
-
-def valid_utf8(body: bytes) -> bool:
-    """Whether the bytes are UTF-8; msgspec does not look inside the free JSON it cuts out."""
-    offsets = pa.py_buffer(len(body).to_bytes(8, "little").rjust(16, b"\0"))
-    try:
-        pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(body)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def mended_text(body: bytes) -> tuple[bytes, int]:
-    """The page as UTF-8 without byte order mark and lone surrogates, and how many of these were replaced."""
-    replaced = 0
-    body = body.removeprefix(_BOM)
-    try:
-        body.decode()
-    except UnicodeDecodeError as error:
-        try:
-            halves = body.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            raise ProtocolError(f"the page is not UTF-8 (byte {error.start:,}); check the server's charset") from None
-        whole = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        text, replaced = _LONE_CHARACTER.subn("\ufffd", whole)
-        body = text.encode()
-    if _MAYBE_LONE.search(body):
-        before = replaced
-
-        def mend(escape: re.Match[bytes]) -> bytes:
-            nonlocal replaced
-            if escape[1] is None:
-                return escape[0]
-            replaced += 1
-            return b"\\ufffd"
-
-        mended = _ESCAPE.sub(mend, body)
-        body = mended if replaced > before else body
-    return body, replaced
+        # The stack at hand is short, or the page nests very deep: a new stack, and nothing deeper than need be.
+        with ThreadPoolExecutor(1, thread_name_prefix="casekit-deep") as fresh:
+            try:
+                fresh.submit(_read_carefully, without_depth(body), kind, batch, report, on_error).result()
+            except RecursionError:
+                raise LimitError(
+                    f"Python's recursion limit ({sys.getrecursionlimit()}) is too low to read a page: "
+                    "set it to 1,000 or more with sys.setrecursionlimit"
+                ) from None
 
 
 def _read_carefully(body: bytes, kind: type[Struct], batch: Batch, report: PullReport, on_error: str) -> None:
-    body, replaced = mended_text(body)
+    body, replaced = mended(body)
     try:
         members = _decode_members(body)
         elements = _decode_elements(members.pop("data"))
@@ -152,27 +145,35 @@ def _read_carefully(body: bytes, kind: type[Struct], batch: Batch, report: PullR
     except KeyError as error:
         raise ProtocolError(f"the answer is JSON but no page of cases: member {error.args[0]} is missing") from None
     members.pop("nextCursor", None)  # the client reads it
-    report.unknown_fields.update(f"page:/{_escape(name)}" for name in members)
-    report.replaced_characters += replaced
+    # All of it is read before anything is kept, so that a page is in the batch and the report once or not at all.
+    read: list[tuple[Struct, _Careful]] = []
+    bad: list[BadCase] = []
     for element in elements:
-        extras: dict[str, bytes] = {}
+        careful = _Careful(element, kind)
         try:
-            case = _Careful(element, kind, extras).case()
-        except SchemaError as error:
+            read.append((careful.case(), careful))
+        except Unreadable as problem:
             if on_error == "raise":
-                raise
-            problem = error.args[0].split(": ", 1)[1].split(". Load with", 1)[0]
-            report.bad_cases.append(BadCase(error.case_id, error.path, problem))
-            continue
-        if extras:
-            batch.extras[len(batch.cases)] = extras
-            report.unknown_fields.update(re.sub(r"/\d+(?=/|$)", "/*", pointer) for pointer in extras)
+                raise problem.error(careful.case_id) from None
+            bad.append(problem.bad_case(careful.case_id))
+    report.note_unknown(f"page:/{_escape(name)}" for name in members)
+    report.replaced_characters += replaced
+    report.bad_cases += bad
+    for case, careful in read:
+        if careful.extras:
+            batch.extras[len(batch.cases)] = careful.extras
+            report.note_unknown(map(_any_index, sorted(careful.extras.keys() - careful.odd)))
+            report.note_odd(map(_any_index, sorted(careful.odd)))
         batch.cases.append(case)
+
+
+def _any_index(pointer: str) -> str:
+    return re.sub(r"/\d+(?=/|$)", "/*", pointer)
 
 
 def _where(error: msgspec.MsgspecError) -> str:
     """A decoder's message; it names types and places, never values."""
-    return str(error).replace(" - at `$", " at `page")
+    return str(error).replace("`$", "`page")
 
 
 def _near(body: bytes, error: msgspec.DecodeError) -> str:
@@ -182,12 +183,12 @@ def _near(body: bytes, error: msgspec.DecodeError) -> str:
         return ""
     end = int(at[1])
     found = []
-    if token := _NOT_JSON.match(body, max(0, end - 1)):  # the decoder points at a sign, or behind it
+    if token := _NOT_JSON.search(body, max(0, end - 2), end + 10):  # the decoder points near it
         found.append(f"{token[1].decode()} is no JSON")
     if members := _MEMBER.findall(body, 0, end):
         found.append(f"member {members[-1].decode()}")
-    if cases := _CASE_ID.findall(body, 0, end):
-        found.append(f"case {_decode_text(cases[-1])!r}")
+    if (case_id := last_case_id(body[:end])) is not None:
+        found.append(f"case {one_line(case_id, 200)!r}")
     return f" ({', '.join(found)})" if found else ""
 
 
@@ -204,8 +205,10 @@ def _fields(part: type[Struct]) -> tuple[tuple[str, Any, bool], ...]:
 class _Careful:
     """One case read member by member."""
 
-    def __init__(self, raw: Raw, kind: type[Struct], extras: dict[str, bytes]) -> None:
-        self.raw, self.kind, self.extras = raw, kind, extras
+    def __init__(self, raw: Raw, kind: type[Struct]) -> None:
+        self.raw, self.kind = raw, kind
+        self.extras: dict[str, bytes] = {}
+        self.odd: set[str] = set()  # pointers among them of members that the contract has
         self.case_id = self._id()
 
     def _id(self) -> str | None:
@@ -215,10 +218,9 @@ class _Careful:
             return None
 
     def case(self) -> Struct:
-        return self._struct(self.raw, self.kind, "")
-
-    def _fail(self, path: str, problem: str) -> SchemaError:
-        return SchemaError(problem, case_id=self.case_id, path=path)
+        """The case; `extras` then has what no struct has a place for."""
+        case: Struct = self._struct(self.raw, self.kind, "")
+        return case
 
     def _struct(self, raw: Raw, part: type[Struct], path: str) -> Any:
         members = self._decode(raw, _decode_members, path, "an object")
@@ -227,20 +229,21 @@ class _Careful:
             here = f"{path}/{name}"
             if name not in members:
                 if required:
-                    raise self._fail(here, "the required member is missing")
+                    raise Unreadable(here, "the required member is missing")
                 continue
             value = members.pop(name)
             if not required and kind is not Raw and bytes(value) == b"null":
-                self.extras[here] = b"null"
+                self._keep(here, b"null")
             else:
                 values[name] = self._value(value, kind, here)
         for name, value in members.items():
-            self.extras[f"{path}/{_escape(name)}"] = bytes(value)
+            here = f"{path}/{_escape(name)}"
+            self.extras[here] = bytes(self._free(value, here))
         return part(**values)
 
     def _value(self, raw: Raw, kind: Any, path: str) -> Any:
         if kind is Raw:
-            return raw
+            return self._free(raw, path)
         if isinstance(kind, type) and issubclass(kind, Struct):
             return self._struct(raw, kind, path)
         if get_origin(kind) is list:
@@ -248,6 +251,11 @@ class _Careful:
             elements = self._decode(raw, _decode_elements, path, "an array")
             return [self._value(element, of, f"{path}/{n}") for n, element in enumerate(elements)]
         return self._scalar(raw, kind, path)
+
+    def _free(self, raw: Raw, path: str) -> Raw:
+        if is_deep(bytes(raw)):
+            raise Unreadable(path, deep=True)
+        return raw
 
     def _scalar(self, raw: Raw, kind: Any, path: str) -> Any:
         plain = get_args(kind)[0] if get_args(kind) and get_origin(kind) not in (Union, types.UnionType) else kind
@@ -258,16 +266,16 @@ class _Careful:
                 return self._integer(raw, path, refused)
             if plain is float:
                 return self._number(raw, path, refused)
-            raise self._fail(path, _where(refused)) from None
+            raise Unreadable(path, str(refused)) from None
 
     def _integer(self, raw: Raw, path: str, refused: msgspec.ValidationError) -> int:
         """JSON Schema counts 3.0 among the integers."""
         try:
             value = msgspec.json.decode(raw, type=float)
         except msgspec.ValidationError:
-            raise self._fail(path, _where(refused)) from None
+            raise Unreadable(path, str(refused)) from None
         if not value.is_integer() or abs(value) > 2**53:
-            raise self._fail(path, "expected a whole number that fits 64 bits")
+            raise Unreadable(path, "expected a whole number that fits 64 bits")
         return int(value)
 
     def _number(self, raw: Raw, path: str, refused: msgspec.ValidationError) -> float:
@@ -275,12 +283,16 @@ class _Careful:
         try:
             value = msgspec.json.decode(raw, type=float)
         except msgspec.ValidationError:
-            raise self._fail(path, _where(refused)) from None
-        self.extras[path] = bytes(raw)
+            raise Unreadable(path, str(refused)) from None
+        self._keep(path, bytes(raw))
         return value
+
+    def _keep(self, path: str, text: bytes) -> None:
+        self.extras[path] = text
+        self.odd.add(path)
 
     def _decode(self, raw: Raw, decode: Any, path: str, what: str) -> Any:
         try:
             return decode(raw)
         except msgspec.ValidationError:
-            raise self._fail(path, f"expected {what}") from None
+            raise Unreadable(path, f"expected {what}") from None

@@ -15,7 +15,7 @@ NO_JSON: Final = Raw(b"")  # an absent free member: no JSON text is empty
 
 # What an Arrow int64 holds, and the numbers a double holds exactly: beyond them the careful road keeps the digits.
 Int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Float = Annotated[float, Meta(ge=-(2.0**53), le=2.0**53)]
+Float = Annotated[float, Meta(gt=-(2.0**53), lt=2.0**53)]
 
 
 class Part(Struct, gc=False, forbid_unknown_fields=True):

@@ -1,0 +1,223 @@
+"""What a snapshot says of itself: ``snapshot.json``, written and read.
+
+Format 1::
+
+    format          "casekit-snapshot"
+    format_version  1
+    test_sets       [{"test_set_id", "version"}]   empty for an agent's live test set
+    agent_id        null, or the agent
+    origin          scheme, host and port of the server
+    fetched_at      when the last page came, RFC 3339 in UTC
+    casekit         version that wrote it
+    content_hash    SHA-256 over the sorted digests of the cases (casekit.wire.digest): the same
+                    for any page size, order of cases or version of casekit
+    files           {"<table>.parquet": {"sha256", "bytes", "rows"}}
+    report          what the load met (casekit.report)
+    left_out        what filters left out before it was written
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from casekit import __version__
+from casekit.caseset import LeftOut, Source
+from casekit.errors import SnapshotError, one_line
+from casekit.report import PullReport
+from casekit.schema import TABLES
+
+__all__ = [
+    "DROPPINGS",
+    "FILES",
+    "FORMAT",
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "MANIFEST_MAX",
+    "MARK",
+    "FileInfo",
+    "SnapshotInfo",
+    "mark",
+]
+
+FORMAT: Final = "casekit-snapshot"
+FORMAT_VERSION: Final = 1
+SUPPORTED_VERSIONS: Final = (1,)
+MANIFEST: Final = "snapshot.json"
+MANIFEST_MAX: Final = 64 * 2**20  # bytes; a larger manifest is not ours
+
+FILES: Final = frozenset({MANIFEST, *(f"{name}.parquet" for name in TABLES)})
+DROPPINGS: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})  # of file managers; they hold no case
+MARK: Final = b"casekit"  # key, in each Parquet file, of its own word about the snapshot it belongs to
+
+_Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+_Count = Annotated[int, Meta(ge=0)]
+
+
+def mark(content: str, rows: int) -> dict[str, Any]:
+    """What each file says of the snapshot it belongs to, so that mixed files are found out."""
+    return {"content_hash": content, "rows": rows}
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """Hash, size and rows of one file."""
+
+    sha256: _Hash
+    bytes: _Count
+    rows: _Count
+
+
+class _Ref(Struct):
+    """A version of a test set."""
+
+    test_set_id: str
+    version: str
+
+
+class _Head(Struct):
+    """What every version of the format has."""
+
+    format: str
+    format_version: int
+
+
+class _Manifest(Struct):
+    """Format 1, as it stands in the file."""
+
+    test_sets: list[_Ref]
+    agent_id: str | None
+    origin: str | None
+    fetched_at: Annotated[datetime, Meta(tz=True)]
+    casekit: str
+    content_hash: _Hash
+    files: dict[str, FileInfo]
+    report: dict[str, Any]
+    left_out: list[LeftOut]
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """What a snapshot says of itself: its manifest.
+
+    Attributes
+    ----------
+    test_sets : tuple of (str, str)
+        Test set and version; empty for an agent's live test set.
+    agent_id : str or None
+        The agent, for its live test set.
+    origin : str or None
+        Scheme, host and port of the server.
+    fetched_at : datetime
+        When the last page came, in UTC.
+    casekit : str
+        Version that wrote it.
+    content_hash : str
+        The same for the same cases, however they were fetched.
+    files : dict
+        Hash, size and rows of each file.
+    report : PullReport
+        What the load did and met.
+    left_out : tuple of LeftOut
+        What filters left out before it was written.
+    """
+
+    test_sets: tuple[tuple[str, str], ...]
+    agent_id: str | None
+    origin: str | None
+    fetched_at: datetime
+    casekit: str
+    content_hash: str
+    files: Mapping[str, FileInfo]
+    report: PullReport
+    left_out: tuple[LeftOut, ...]
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has."""
+        return self.files[f"{table}.parquet"].rows
+
+    def title(self) -> str:
+        """What was kept, in a few words."""
+        return Source(self.test_sets, self.agent_id).title()
+
+    def to_json(self) -> bytes:
+        """The manifest's bytes.
+
+        Raises
+        ------
+        SnapshotError
+            They are more than a manifest may have.
+        """
+        document = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "test_sets": [{"test_set_id": name, "version": version} for name, version in self.test_sets],
+            "agent_id": self.agent_id,
+            "origin": self.origin,
+            "fetched_at": self.fetched_at.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+            "casekit": self.casekit,
+            "content_hash": self.content_hash,
+            "files": {name: asdict(file) for name, file in self.files.items()},
+            "report": self.report.to_dict(),
+            "left_out": [asdict(part) for part in self.left_out],
+        }
+        text = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode(errors="replace")  # lone surrogates
+        if len(text) > MANIFEST_MAX:
+            raise SnapshotError(
+                f"{MANIFEST} would have {len(text):,} bytes, more than {MANIFEST_MAX:,}: "
+                "too many unreadable or unlisted cases to keep a list of; keep fewer cases in one snapshot"
+            )
+        return text
+
+    @classmethod
+    def from_json(cls, text: bytes, folder: Path) -> SnapshotInfo:
+        """Read a manifest; what is wrong with it is a `SnapshotError` that names it.
+
+        Parameters
+        ----------
+        text
+            Its bytes.
+        folder
+            Where it stands, for the message.
+        """
+        name = f"{one_line(str(folder))}: {MANIFEST}"
+        try:
+            head = msgspec.json.decode(text, type=_Head)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            head = None
+        if head is None or head.format != FORMAT:
+            raise SnapshotError(
+                f"{name} is not the manifest of a casekit snapshot; make one with ck.write_snapshot or ck.pull"
+            )
+        if head.format_version not in SUPPORTED_VERSIONS:
+            raise SnapshotError(
+                f"{name} has format {head.format_version}, which casekit {__version__} does not know: "
+                "update casekit, or pull again"
+            )
+        try:
+            manifest = msgspec.json.decode(text, type=_Manifest)
+            report = PullReport.from_dict(manifest.report)
+            files = {f"{table}.parquet": manifest.files[f"{table}.parquet"] for table in TABLES}
+            fetched_at = manifest.fetched_at.astimezone(UTC)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError, KeyError, OverflowError) as error:
+            raise SnapshotError(
+                f"{name} cannot be read ({type(error).__name__}): it was changed or cut; pull again"
+            ) from None
+        return cls(
+            test_sets=tuple((one.test_set_id, one.version) for one in manifest.test_sets),
+            agent_id=manifest.agent_id,
+            origin=manifest.origin,
+            fetched_at=fetched_at,
+            casekit=manifest.casekit,
+            content_hash=manifest.content_hash,
+            files=files,
+            report=report,
+            left_out=tuple(manifest.left_out),
+        )

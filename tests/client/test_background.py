@@ -1,0 +1,136 @@
+"""Work in a thread of its own: order, errors, and an end that comes whatever the work does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from casekit import background as subject
+from casekit.background import Background
+from casekit.errors import TransportError
+
+
+class Line:
+    """In the place of a connection: knows whether it was aborted."""
+
+    def __init__(self) -> None:
+        self.aborted = threading.Event()
+
+    def abort(self) -> None:
+        """Note it."""
+        self.aborted.set()
+
+
+def called(work: Any, ahead: int = 2) -> tuple[Background[int], Line]:
+    """A call of some work."""
+    line = Line()
+    return Background(line, work, ahead), line  # type: ignore[arg-type]
+
+
+def test_results_come_in_order_and_the_thread_ends() -> None:
+    """All results must be given in the order they were made, and nothing stay behind."""
+    call, line = called(lambda call: iter(range(50)))
+    assert list(call.results()) == list(range(50))
+    assert not call._thread.is_alive()
+    assert not line.aborted.is_set()
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), TransportError("x"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_error_comes_after_the_results_before_it(error: BaseException) -> None:
+    """Whatever the work raises must reach the caller, in its place."""
+
+    def work(call: Background[int]) -> Iterator[int]:
+        yield 1
+        raise error
+
+    call, line = called(work)
+    results = call.results()
+    assert next(results) == 1
+    with pytest.raises(type(error)) as caught:
+        next(results)
+    assert caught.value is error
+    assert not line.aborted.is_set()
+
+
+def test_who_leaves_early_ends_the_work() -> None:
+    """A caller that stops must end a pause of the work at once, and the connection must be aborted."""
+    paused = threading.Event()
+
+    def work(call: Background[int]) -> Iterator[int]:
+        yield 1
+        paused.set()
+        assert not call.pause(60)
+
+    call, line = called(work)
+    results = call.results()
+    next(results)
+    paused.wait(10)
+    results.close()  # type: ignore[attr-defined]
+    assert line.aborted.is_set()
+    assert not call._thread.is_alive()
+
+
+def test_a_full_queue_does_not_keep_the_work() -> None:
+    """Work that nobody takes results from any more must end, though it has some to give."""
+    call, _ = called(lambda call: iter(range(1000)), ahead=1)
+    results = call.results()
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert not call._thread.is_alive()
+
+
+def test_somebody_else_may_stop_it() -> None:
+    """A stop from another thread must end the wait with an error, and never pass for the end."""
+    stop = threading.Event()
+
+    def work(call: Background[int]) -> Iterator[int]:
+        yield 1
+        call.pause(60)
+
+    call, line = called(work)
+    results = call.results(stop)
+    assert next(results) == 1
+    stop.set()
+    with pytest.raises(TransportError, match="stopped before the end"):
+        list(results)
+    assert line.aborted.is_set()
+
+
+def test_nothing_begins_once_it_is_stopped() -> None:
+    """Work that is stopped before it began must not begin."""
+    stop = threading.Event()
+    stop.set()
+    begun: list[Background[int]] = []
+
+    def work(call: Background[int]) -> Iterator[int]:
+        begun.append(call)
+        yield 1
+
+    call, _ = called(work)
+    with pytest.raises(TransportError, match="stopped before the end"):
+        list(call.results(stop))
+    assert begun == []
+
+
+def test_a_thread_that_does_not_let_go_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where even an abort does not help, the caller must get an error and not wait for ever."""
+    monkeypatch.setattr(subject, "GRACE_SECONDS", 0.05)
+    free = threading.Event()
+
+    def work(call: Background[int]) -> Iterator[int]:
+        call.deadline = time.monotonic()
+        free.wait(60)
+        yield 1
+
+    call, line = called(work)
+    with pytest.raises(TransportError, match="does not let go"):
+        list(call.results())
+    assert line.aborted.is_set()
+    assert call._thread.is_alive()
+    assert call._thread.daemon
+    free.set()
+    call._thread.join(10)
