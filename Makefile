@@ -3,7 +3,7 @@ VENV   ?= .venv
 RUN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs notebooks bench test-pandas2 test-spark clean
+.PHONY: help demo test check contract docs notebooks bench test-pandas2 test-spark clean
 
 help:  ## say what each target does
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,13 +16,17 @@ test: $(VENV)/.dev  ## all tests, docstrings, README and notebooks
 	$(RUN)/coverage run -m pytest -q
 	$(RUN)/coverage combine -q
 	$(RUN)/coverage report
-	$(RUN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider --override-ini=addopts= notebooks
+	CASEKIT_STATE=$$(mktemp -d) $(RUN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider --override-ini=addopts= notebooks
 
 check: $(VENV)/.dev  ## style, types, layers
 	$(RUN)/ruff check
 	$(RUN)/ruff format --check
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+
+contract: $(VENV)/.dev  ## client and server against openapi.yaml, with schemathesis and Prism (needs npm)
+	$(RUN)/python -m pytest -q tests/contract
+	$(RUN)/python tests/contract/prism.py
 
 docs: $(VENV)-docs/.dev  ## build the documentation into build/docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --strict
@@ -43,7 +47,7 @@ test-spark: $(VENV)-spark/.dev  ## the statistics on Spark
 	$(VENV)-spark/bin/python -m pytest -q -m spark tests/test_docs.py  # a process of its own: Spark keeps the folder it started in
 
 clean:  ## take away what the targets made
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-docs $(VENV)-pandas2 $(VENV)-spark casekit-demo
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-docs $(VENV)-pandas2 $(VENV)-spark build casekit-demo
 
 # A stamp in each environment: the second call of a target starts at once.
 $(VENV)/.demo: pyproject.toml constraints.txt

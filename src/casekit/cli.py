@@ -7,14 +7,19 @@ code 1, wrong usage is exit code 2.
 from __future__ import annotations
 
 import argparse
+import getpass
+import json
+import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from casekit import __version__
-from casekit.errors import CasekitError
+from casekit.client import Client
+from casekit.documents import AgentCase, PlannedWrite
+from casekit.errors import CasekitError, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,6 +67,50 @@ def parser() -> argparse.ArgumentParser:
     pull.add_argument("--into", default="snapshots", metavar="FOLDER", help="parent folder (default: snapshots)")
     pull.add_argument("--workers", type=int, default=4, metavar="N", help="test sets at a time (default: 4)")
 
+    cases = command("cases", "List the cases of an agent's test set.", "casekit cases acme.drafting", server=True)
+    cases.add_argument("agent", metavar="AGENT", help="id of the agent")
+    cases.add_argument("--project", metavar="UUID", help="only the cases of this project")
+
+    retire = command(
+        "retire",
+        "Retire a case of an agent's test set, for good.",
+        "casekit retire acme.drafting cor-1 --reason 'the tool was removed' --dry-run",
+        server=True,
+    )
+    retire.add_argument("agent", metavar="AGENT", help="id of the agent")
+    retire.add_argument("case", metavar="CASE", help="id of the case")
+    retire.add_argument("--reason", required=True, metavar="TEXT", help="why it no longer applies")
+
+    add = command(
+        "add",
+        "Add a case to an agent's test set, from one of its finished runs.",
+        """casekit add acme.drafting run-1 --decisions wrong --should-call 'find={"id": 7}' --must-not-call delete""",
+        server=True,
+    )
+    add.add_argument("agent", metavar="AGENT", help="id of the agent")
+    add.add_argument("run", metavar="RUN", help="id of the run")
+    add.add_argument("--decisions", choices=["right", "wrong"], help="the run's tool calls")
+    add.add_argument(
+        "--should-call",
+        action="append",
+        metavar="TOOL[=ARGS]",
+        help="a call it should have made, with arguments as a JSON object where they matter; may be repeated",
+    )
+    add.add_argument(
+        "--must-not-call", action="append", metavar="TOOL", help="a tool it should not have called; may be repeated"
+    )
+    add.add_argument("--answer", choices=["right", "wrong"], help="the run's answer")
+    add.add_argument("--should-say", metavar="TEXT", help="what the answer should have said")
+    add.add_argument("--why", metavar="TEXT", help="why the answer was wrong")
+    add.add_argument(
+        "--item",
+        action="append",
+        metavar="KEY=VERDICT",
+        help="an item of a ranked answer, right or wrong; may be repeated",
+    )
+    for write in (retire, add):
+        write.add_argument("--dry-run", action="store_true", help="send nothing, and show what would be sent")
+
     verify = command(
         "verify", "Check a snapshot to the last byte.", "casekit verify snapshots/acme.drafting-accuracy-1.2.0"
     )
@@ -86,7 +135,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 when done, 1 for an error of casekit. Wrong usage ends the process with 2.
     """
     chosen = parser().parse_args(arguments)
-    commands = {"demo": _demo, "serve": _serve, "pull": _pull, "verify": _verify, "info": _info}
+    commands = {
+        "add": _add,
+        "cases": _cases,
+        "demo": _demo,
+        "info": _info,
+        "pull": _pull,
+        "retire": _retire,
+        "serve": _serve,
+        "verify": _verify,
+    }
     try:
         commands[chosen.command](chosen)
     except CasekitError as error:
@@ -108,6 +166,78 @@ def _pull(chosen: argparse.Namespace) -> None:
     for info in pull(refs, into=chosen.into, workers=chosen.workers):
         name, version = info.test_sets[0]
         print(f"{name} {version}: {info.report}")
+
+
+def _cases(chosen: argparse.Namespace) -> None:
+    from casekit.loaders import load_agent_cases
+
+    with _client() as client:
+        live = load_agent_cases(chosen.agent, chosen.project, client=client)
+    print(repr(live))
+    table = live.cases[["case_id", "kind", "subject_version", "added_at", "retired_reason"]].copy()
+    table["added_at"] = table["added_at"].dt.strftime("%Y-%m-%d %H:%M")
+    for name in ("case_id", "kind", "subject_version", "retired_reason"):
+        table[name] = table[name].map(lambda text: one_line(text, 60), na_action="ignore").fillna("")
+    if len(table):
+        print(_table(table), end="")
+
+
+def _retire(chosen: argparse.Namespace) -> None:
+    with _client() as client:
+        got = client.retire_case(chosen.agent, chosen.case, reason=chosen.reason, **_dry(chosen))
+    _report(got, "retired")
+
+
+def _add(chosen: argparse.Namespace) -> None:
+    with _client() as client:
+        got = client.add_case(
+            chosen.agent,
+            chosen.run,
+            decisions=chosen.decisions,
+            should_call=chosen.should_call and [_call(text) for text in chosen.should_call],
+            must_not_call=chosen.must_not_call,
+            answer=chosen.answer,
+            should_say=chosen.should_say,
+            why=chosen.why,
+            items=chosen.item and [_item(text) for text in chosen.item],
+            **_dry(chosen),
+        )
+    _report(got, "added")
+
+
+def _dry(chosen: argparse.Namespace) -> dict[str, Any]:
+    return {"dry_run": chosen.dry_run}
+
+
+def _report(got: AgentCase | PlannedWrite, what: str) -> None:
+    """Say what was done, or would be."""
+    if isinstance(got, PlannedWrite):
+        print(f"nothing was sent; this would be:\n\n{got!r}")
+    else:
+        print(f"{what}: {one_line(got.id, 200)}, made on {one_line(got.made_on, 60)}, run {one_line(got.run_id, 200)}")
+
+
+def _call(text: str) -> dict[str, Any]:
+    tool, given, args = text.partition("=")
+    if not given:
+        return {"tool": tool}
+    try:
+        return {"tool": tool, "args": json.loads(args)}
+    except json.JSONDecodeError:
+        raise CasekitError(f'the arguments of {tool!r} are no JSON object, such as {tool}={{"id": 7}}') from None
+
+
+def _item(text: str) -> dict[str, str]:
+    key, _, verdict = text.rpartition("=")
+    return {"key": key, "verdict": verdict}
+
+
+def _client() -> Client:
+    """A client whose token is the environment's, or typed in where nobody sees it."""
+    token = None
+    if not os.environ.get("CASEKIT_TOKEN") and sys.stdin.isatty():
+        token = getpass.getpass("Token: ")
+    return Client(token=token)
 
 
 def _ref(text: str) -> tuple[str, str]:

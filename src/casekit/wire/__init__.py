@@ -2,8 +2,7 @@
 
 - `text` looks at the bytes; `roads` reads a page into `structs`, fast or carefully;
 - `lists` takes the columns out of the structs, `times` reads times; `arrow` makes the tables of `casekit.schema`;
-- `items` reads the items of many cases at once, where they are as today's servers send them;
-- `reader` walks over the pages of a list, chooses the way, and counts;
+- `reader` walks over the pages of a list, and counts;
 - `digest` gives each case's content a hash;
 - `document` turns the rows of a case back into its document.
 """

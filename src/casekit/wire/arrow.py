@@ -42,8 +42,6 @@ def texts_column(texts: Texts) -> pa.Array:
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
-    if isinstance(values, pa.Array):
-        return values
     if isinstance(values, Texts):
         return texts_column(values)
     return json_column(values) if kind == JSON else pa.array(values, kind)

@@ -35,7 +35,7 @@ __all__ = ["CALLS_OF_CORRECTIONS", "Deep", "Lists", "Texts", "agent_lists", "cor
 
 CALLS_OF_CORRECTIONS: Final = "expected_calls of corrections"  # beside those of expect, until the tables are made
 
-Columns = dict[str, Any]  # of lists, of Texts where a cell is a list, or of Arrow arrays
+Columns = dict[str, Any]  # of lists, or of Texts where a cell is a list
 
 _NO_CONTEXT: Final = Context()
 _NO_FLOW: Final = Flow(calls=[], steps=[])
