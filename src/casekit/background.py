@@ -65,6 +65,9 @@ class Background(Generic[Result]):
             self._give(None, None)
         except BaseException as error:  # handed to the caller, who raises it
             self._give(None, error)
+        finally:
+            if self.connection.aborted:
+                self.connection.close()  # also what was opened after the caller had closed it
 
     def _give(self, result: Result | None, error: BaseException | None) -> bool:
         while not self._ended.is_set():

@@ -325,8 +325,8 @@ class _Pull:
     ) -> tuple[Tables, PullReport]:
         def walk(report: PullReport) -> Tables:
             reading = reader(report, self.on_error)
-            with self.turns:
-                tables = joined(reading.groups(self._bodies(pages(), report)))
+            with self.turns, closing(self._bodies(pages(), report)) as bodies:
+                tables = joined(reading.groups(bodies))
             digests: list[bytes] = []
 
             def digest_at(place: int) -> bytes:
@@ -343,8 +343,8 @@ class _Pull:
         def walk(report: PullReport) -> SnapshotInfo:
             reading = Reader.corrections(*ref, report, self.on_error)
             with SnapshotWriter(folder) as writer:
-                with self.turns:
-                    for group in reading.groups(self._bodies(self.test_set(ref), report)):
+                with self.turns, closing(self._bodies(self.test_set(ref), report)) as bodies:
+                    for group in reading.groups(bodies):
                         writer.add(group)
                 reading.check_repeats(writer.digest_at)
                 source = Source(test_sets=(ref,), origin=self.client.origin, fetched_at=datetime.now(UTC))
@@ -382,8 +382,11 @@ class _Pull:
                 error.add_note(f"{page}, request id {request_id or 'unknown'}")
                 raise
 
-    def _bodies(self, pages: Generator[Page, None, None], report: PullReport) -> Iterator[bytes]:
-        """The bodies of a list's pages, for a reader that has a turn; while it waits, others have it."""
+    def _bodies(self, pages: Generator[Page, None, None], report: PullReport) -> Generator[bytes, None, None]:
+        """The bodies of a list's pages, for a reader that has a turn; while it waits, others have it.
+
+        Whoever takes them closes them: an error that somebody keeps would keep them open with it.
+        """
         with _apart(self.turns):
             self.fetching.acquire()
         try:

@@ -29,8 +29,8 @@ from casekit.wire import Tables, case_digests, content_hash
 
 __all__ = ["SnapshotWriter"]
 
-ROW_GROUP_ROWS: Final = 50_000  # at least; twice as many at most
-ROW_GROUP_BYTES: Final = 8 * 2**20  # of Arrow memory
+ROW_GROUP_ROWS: Final = 25_000  # at least; twice as many at most
+ROW_GROUP_BYTES: Final = 4 * 2**20  # of Arrow memory
 AHEAD: Final = 4  # row groups that may wait for the writing thread
 CLOSING: Final = 2  # threads that write what is left at the end; before, one keeps up with a pull
 

@@ -174,6 +174,24 @@ def test_a_failed_list_does_not_hold_up_the_others(serve: Serve, client_of: Clie
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s0-1.0.0", "s2-1.0.0", "s4-1.0.0"]
 
 
+def test_an_error_that_is_kept_keeps_nothing_going(serve: Serve, client_of: ClientOf, tmp_path: Path) -> None:
+    """While somebody looks at an error, no thread, request or place in the queue may be held by it."""
+    bad = {"when": {"path_regex": "/s[0-3]/", "no_query": ["cursor"]}, "times": "*"}
+    server = serve(
+        {**bad, "body_json": {"data": [case(1, items=7)], "nextCursor": "p1", "hasMore": True}}, *lists(6, pages=9)
+    )
+    client = client_of(server)
+    with pytest.raises(SchemaError) as loaded:
+        ck.load_test_set("s0", "1.0.0", client=client)
+    assert left_behind() == []
+    with pytest.raises(SchemaError) as pulled:
+        ck.pull(refs(6), into=tmp_path, client=client, workers=1)
+    assert left_behind() == []
+    assert client._busy == set()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s4-1.0.0", "s5-1.0.0"]
+    assert loaded.value.case_id == pulled.value.case_id == "c-1"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

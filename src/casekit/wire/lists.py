@@ -85,7 +85,7 @@ class Lists:
     """
 
     columns: dict[str, Columns] = field(default_factory=dict)
-    counts: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, list[int]] = field(default_factory=dict)
 
     def put(self, table: str, lists: Sequence[Sequence[Any]], read: Callable[[list[Any]], Columns]) -> list[Any]:
         """Read the columns of the parts in some lists, one list per row of the table above; the parts."""
