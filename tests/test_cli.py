@@ -158,3 +158,46 @@ def test_expected_figures_of_the_example_data_are_shipped() -> None:
     """The example's own expected figures lie beside its pages."""
     expected = json.loads((sample.pages_folder() / "expected.json").read_text(encoding="utf-8"))
     assert expected["cases"] == 1814
+
+
+@pytest.mark.usefixtures("settings")
+def test_cases_add_and_retire(server: LocalServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """A case is shown before it is sent, added, listed and retired; a second retirement is an error."""
+    server.add_run("acme.drafting", "run-1", version="1.4.0", output={"text": "done"})
+    add = ["add", "acme.drafting", "run-1", "--decisions", "wrong", "--should-call", 'find={"id": 7}']
+    assert main([*add, "--dry-run"]) == 0
+    assert "nothing was sent" in capsys.readouterr().out
+    assert main(["cases", "acme.drafting"]) == 0
+    assert "case-" not in capsys.readouterr().out
+    assert main(add) == 0
+    (case_id,) = re.findall(r"added: (case-[^,]+),", capsys.readouterr().out)
+    assert main(["cases", "acme.drafting"]) == 0
+    assert case_id in capsys.readouterr().out
+    retire = ["retire", "acme.drafting", case_id, "--reason", "the tool was removed"]
+    assert main([*retire, "--dry-run"]) == 0
+    assert "nothing was sent" in capsys.readouterr().out
+    assert main(retire) == 0
+    assert f"retired: {case_id}" in capsys.readouterr().out
+    assert main(retire) == 1
+    assert "test-case-retired" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("settings")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["add", "acme.drafting", "run-1"], "at least one"),
+        (["add", "acme.drafting", "run-1", "--decisions", "wrong", "--should-call", "find=7"], "should_call.0.args"),
+        (["add", "acme.drafting", "run-1", "--item", "a=perhaps"], "verdict"),
+        (["retire", "acme.drafting", "case-0", "--reason", ""], "reason"),
+        (["cases", "acme.drafting", "--project", "x"], "UUID"),
+    ],
+)
+def test_a_write_that_breaks_a_rule_is_not_sent(
+    server: LocalServer, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A broken rule is named, and no request goes out."""
+    before = len(server.requests)
+    assert main(arguments) == 1
+    assert says in capsys.readouterr().err
+    assert len(server.requests) == before

@@ -177,7 +177,7 @@ def _cases(chosen: argparse.Namespace) -> None:
     table = live.cases[["case_id", "kind", "subject_version", "added_at", "retired_reason"]].copy()
     table["added_at"] = table["added_at"].dt.strftime("%Y-%m-%d %H:%M")
     for name in ("case_id", "kind", "subject_version", "retired_reason"):
-        table[name] = table[name].map(lambda text: one_line(text, 60), na_action="ignore").fillna("")
+        table[name] = [one_line(text, 60) if isinstance(text, str) else "" for text in table[name]]
     if len(table):
         print(_table(table), end="")
 
