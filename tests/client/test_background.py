@@ -15,14 +15,18 @@ from casekit.errors import TransportError
 
 
 class Line:
-    """In the place of a connection: knows whether it was aborted."""
+    """In the place of a connection: knows whether it was aborted and closed."""
 
     def __init__(self) -> None:
-        self.aborted = threading.Event()
+        self.aborted = self.closed = False
 
     def abort(self) -> None:
         """Note it."""
-        self.aborted.set()
+        self.aborted = True
+
+    def close(self) -> None:
+        """Note it."""
+        self.closed = True
 
 
 def called(work: Any, ahead: int = 2) -> tuple[Background[int], Line]:
@@ -36,7 +40,7 @@ def test_results_come_in_order_and_the_thread_ends() -> None:
     call, line = called(lambda call: iter(range(50)))
     assert list(call.results()) == list(range(50))
     assert not call._thread.is_alive()
-    assert not line.aborted.is_set()
+    assert not line.aborted
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), TransportError("x"), KeyboardInterrupt(), SystemExit(3)])
@@ -53,7 +57,7 @@ def test_an_error_comes_after_the_results_before_it(error: BaseException) -> Non
     with pytest.raises(type(error)) as caught:
         next(results)
     assert caught.value is error
-    assert not line.aborted.is_set()
+    assert not line.aborted
 
 
 def test_who_leaves_early_ends_the_work() -> None:
@@ -70,7 +74,7 @@ def test_who_leaves_early_ends_the_work() -> None:
     next(results)
     paused.wait(10)
     results.close()  # type: ignore[attr-defined]
-    assert line.aborted.is_set()
+    assert line.aborted
     assert not call._thread.is_alive()
 
 
@@ -97,7 +101,7 @@ def test_somebody_else_may_stop_it() -> None:
     stop.set()
     with pytest.raises(TransportError, match="stopped before the end"):
         list(results)
-    assert line.aborted.is_set()
+    assert line.aborted
 
 
 def test_nothing_begins_once_it_is_stopped() -> None:
@@ -129,8 +133,9 @@ def test_a_thread_that_does_not_let_go_is_left_behind(monkeypatch: pytest.Monkey
     call, line = called(work)
     with pytest.raises(TransportError, match="does not let go"):
         list(call.results())
-    assert line.aborted.is_set()
+    assert line.aborted
     assert call._thread.is_alive()
     assert call._thread.daemon
     free.set()
     call._thread.join(10)
+    assert line.closed, "what a thread opens after the caller has left must be closed by the thread"
