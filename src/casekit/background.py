@@ -32,9 +32,9 @@ class Background(Generic[Result]):
     connection
         Used by the thread alone; aborted when the work has to end early.
     work
-        Is given this object, and yields results.
+        Is given this object; waits for `room` before it makes a result, and gives it with `give`.
     ahead
-        How many results may wait to be taken.
+        How many results may be made before one is taken.
 
     Attributes
     ----------
@@ -42,13 +42,12 @@ class Background(Generic[Result]):
         Time (`time.monotonic`) at which the request under way must have ended; the work sets it.
     """
 
-    def __init__(
-        self, connection: Connection, work: Callable[[Background[Result]], Iterator[Result]], ahead: int
-    ) -> None:
+    def __init__(self, connection: Connection, work: Callable[[Background[Result]], None], ahead: int) -> None:
         self.connection = connection
         self.deadline = math.inf
         self._work = work
-        self._ready: queue.Queue[tuple[Result | None, BaseException | None]] = queue.Queue(ahead)
+        self._room = threading.Semaphore(ahead)
+        self._ready: queue.SimpleQueue[tuple[Result | None, BaseException | None]] = queue.SimpleQueue()
         self._ended = threading.Event()
         # A daemon: where the system below does not let go, the process still ends.
         self._thread = threading.Thread(target=self._run, name="casekit-background", daemon=True)
@@ -57,26 +56,39 @@ class Background(Generic[Result]):
         """Let the work wait; False when nobody waits for it any more."""
         return not self._ended.wait(seconds)
 
-    def _run(self) -> None:
-        try:
-            for result in self._work(self):
-                if not self._give(result, None):
-                    return
-            self._give(None, None)
-        except BaseException as error:  # handed to the caller, who raises it
-            self._give(None, error)
-        finally:
-            if self.connection.aborted:
-                self.connection.close()  # also what was opened after the caller had closed it
+    def room(self, *, at_once: bool = False) -> bool:
+        """Take room for one more result.
 
-    def _give(self, result: Result | None, error: BaseException | None) -> bool:
+        Parameters
+        ----------
+        at_once
+            Do not wait for it.
+
+        Returns
+        -------
+        bool
+            False where there is none at once, or where nobody waits for results any more.
+        """
+        if at_once:
+            return self._room.acquire(blocking=False)
         while not self._ended.is_set():
-            try:
-                self._ready.put((result, error), timeout=POLL_SECONDS)
-            except queue.Full:
-                continue
-            return True
+            if self._room.acquire(timeout=POLL_SECONDS):
+                return True
         return False
+
+    def give(self, result: Result) -> None:
+        """Hand a result to the caller."""
+        self._ready.put((result, None))
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._work(self)
+        except BaseException as raised:  # handed to the caller, who raises it
+            error = raised
+        if self.connection.aborted:
+            self.connection.close()  # also what was opened after the caller had closed it
+        self._ready.put((None, error))
 
     def results(self, stop: threading.Event | None = None) -> Iterator[Result]:
         """Start the work and give its results.
@@ -104,6 +116,7 @@ class Background(Generic[Result]):
                     raise error
                 if result is None:
                     return
+                self._room.release()
                 yield result
         finally:
             self._ended.set()

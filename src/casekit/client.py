@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, overload
 from urllib.parse import quote, urlencode
@@ -162,17 +162,31 @@ class Client(Session):
     def _pages(
         self, path: str, query: Mapping[str, str], about: str, on_wait: OnWait | None, stop: threading.Event | None
     ) -> Generator[Page, None, None]:
-        def walk(work: Background[Page]) -> Iterator[Page]:
+        def walk(work: Background[Page]) -> None:
             cursor: str | None = None
             seen: set[str] = set()
+            held: list[Page] = []  # until the next request is out: who reads a page keeps Python from sending it
+
+            def hand_over() -> None:
+                while held:
+                    work.give(held.pop())
+
             while True:
+                if not work.room(at_once=True):
+                    hand_over()
+                    if not work.room():
+                        return
                 parameters = {"limit": str(PAGE_CASES), **query, **({} if cursor is None else {"cursor": cursor})}
                 target = f"{path}?{urlencode(parameters, quote_via=quote, safe='')}"
                 request = Request("GET", target, about, cursor=cursor is not None)
-                answer, attempts, waited = self._send(work, request, on_wait)
+                try:
+                    answer, attempts, waited = self._send(work, request, on_wait, hand_over)
+                finally:
+                    hand_over()
                 cursor = self._following(answer, request, seen)
-                yield Page(answer.body, request_id_of(answer, self._secret()), attempts - 1, waited)
+                held.append(Page(answer.body, request_id_of(answer, self._secret()), attempts - 1, waited))
                 if cursor is None:
+                    hand_over()
                     return
 
         return self._in_background(walk, stop)
@@ -360,7 +374,12 @@ class Client(Session):
 
     def _written(self, request: Request) -> AgentCase:
         """The case as the server answered it."""
-        [(answer, _, _)] = self._in_background(lambda work: iter([self._send(work, request)]))
+
+        def send(work: Background[Answer]) -> None:
+            answer, _, _ = self._send(work, request)
+            work.give(answer)
+
+        [answer] = self._in_background(send)
         refuse_markup(answer, request, self._secret())
         try:
             return AgentCase.model_validate_json(answer.body.removeprefix(b"\xef\xbb\xbf"))

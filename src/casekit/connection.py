@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -160,6 +160,7 @@ class Connection:
         self._address = address
         self._socket: socket.socket | None = None
         self._answered = False  # on the connection that is open now
+        self._on_sent: Callable[[], None] | None = None
         self.aborted = False
 
     def close(self) -> None:
@@ -184,8 +185,18 @@ class Connection:
             self._answered = False
             if self.aborted:
                 self._shut()
+        elif self._on_sent is not None and event.endswith("send_request_body.complete"):
+            self._on_sent()
 
-    def send(self, request: Request, token: Token, *, patience: float, deadline: float) -> Answer | Lost:
+    def send(
+        self,
+        request: Request,
+        token: Token,
+        *,
+        patience: float,
+        deadline: float,
+        on_sent: Callable[[], None] | None = None,
+    ) -> Answer | Lost:
         """Send a request once.
 
         Parameters
@@ -196,6 +207,8 @@ class Connection:
             Seconds without a byte after which to give up.
         deadline
             Time (`time.monotonic`) at which to give up in any case.
+        on_sent
+            Called once the request is out, before its answer is waited for.
 
         Returns
         -------
@@ -203,6 +216,7 @@ class Connection:
             Never raises what went wrong below: the frames down there hold the token.
         """
         limits = {"connect": min(CONNECT_SECONDS, patience), "read": patience, "write": patience, "pool": patience}
+        self._on_sent = on_sent
         response: httpx.Response | None = None
         try:
             extensions = {"timeout": limits, "trace": self._notice}

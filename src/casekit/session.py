@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
@@ -96,7 +96,7 @@ class Session:
         return self._token
 
     def _in_background(
-        self, work: Callable[[Background[Result]], Iterator[Result]], stop: threading.Event | None = None
+        self, work: Callable[[Background[Result]], None], stop: threading.Event | None = None
     ) -> Generator[Result, None, None]:
         """Results of work on a connection that nobody else uses meanwhile."""
         keep_out_of_logs(self._secret())
@@ -119,7 +119,11 @@ class Session:
                     self._idle.append(connection)
 
     def _send(
-        self, work: Background[Any], request: Request, on_wait: OnWait | None = None
+        self,
+        work: Background[Any],
+        request: Request,
+        on_wait: OnWait | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> tuple[Answer, int, float]:
         """A good answer, the attempts it took and the seconds waited; or the error that waiting did not mend."""
         token, retry = self._secret(), self.retry
@@ -128,7 +132,7 @@ class Session:
         while True:
             attempt += 1
             patience = max(PATIENCE_MIN, min(self.timeout, deadline - time.monotonic()))
-            answer = work.connection.send(request, token, patience=patience, deadline=deadline)
+            answer = work.connection.send(request, token, patience=patience, deadline=deadline, on_sent=on_sent)
             if isinstance(answer, Answer) and 200 <= answer.status < 300:
                 if not is_cut(answer.body):
                     work.deadline = math.inf

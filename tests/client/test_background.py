@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,10 +28,19 @@ class Line:
         self.closed = True
 
 
-def called(work: Any, ahead: int = 2) -> tuple[Background[int], Line]:
-    """A call of some work."""
+def called(work: Callable[[Background[int]], Iterator[int]], ahead: int = 2) -> tuple[Background[int], Line]:
+    """Work that makes what an iterator gives, as far as there is room."""
+
+    def run(call: Background[int]) -> None:
+        made = work(call)
+        while call.room():
+            try:
+                call.give(next(made))
+            except StopIteration:
+                return
+
     line = Line()
-    return Background(line, work, ahead), line  # type: ignore[arg-type]
+    return Background(line, run, ahead), line  # type: ignore[arg-type]
 
 
 def test_results_come_in_order_and_the_thread_ends() -> None:
@@ -76,6 +84,37 @@ def test_who_leaves_early_ends_the_work() -> None:
     results.close()  # type: ignore[attr-defined]
     assert line.aborted
     assert not call._thread.is_alive()
+
+
+def test_no_more_is_made_than_there_is_room_for() -> None:
+    """Work must not run further ahead of the caller than it was allowed to."""
+    made: list[int] = []
+
+    def work(call: Background[int]) -> Iterator[int]:
+        for number in range(10):
+            made.append(number)
+            yield number
+
+    call, _ = called(work, ahead=3)
+    results = call.results()
+    for taken in range(10):
+        assert next(results) == taken
+        time.sleep(0.01)
+        assert len(made) <= taken + 1 + 3
+    assert list(results) == []
+
+
+def test_room_can_be_asked_for_without_waiting() -> None:
+    """Whoever has something to hand over first must learn that there is no room, and not wait for it."""
+    told: list[bool] = []
+
+    def run(call: Background[int]) -> None:
+        told.extend(call.room(at_once=True) for _ in range(3))
+        call.give(1)
+
+    call = Background(Line(), run, 2)  # type: ignore[arg-type]
+    assert list(call.results()) == [1]
+    assert told == [True, True, False]
 
 
 def test_a_full_queue_does_not_keep_the_work() -> None:
