@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from casekit import files, writer
+from casekit import files, parquet, writer
 from casekit.caseset import CaseSet, Source
 from casekit.errors import SnapshotError
 from casekit.report import PullReport
@@ -84,12 +84,12 @@ def test_a_full_disk_while_writing(
     """The same for an error in a thread that writes a row group or a footer."""
     write_snapshot(made("a"), tmp_path / "s")
     before = bytes_of(tmp_path)
-    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", rows)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", rows)
 
     def full(self: Any, table: pa.Table, row_group_size: int) -> None:
         raise error
 
-    monkeypatch.setattr("casekit.writer.pq.ParquetWriter.write_table", full)
+    monkeypatch.setattr("casekit.parquet.pq.ParquetWriter.write_table", full)
 
     def write() -> None:
         with SnapshotWriter(tmp_path / "s") as writing:

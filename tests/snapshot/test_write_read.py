@@ -17,7 +17,7 @@ from documents_strategy import Document, agent_cases, cases, page, pages, served
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casekit import snapshot, writer
+from casekit import parquet, snapshot
 from casekit.caseset import CaseSet, LeftOut, Source
 from casekit.errors import SnapshotError
 from casekit.report import BadCase, PullReport
@@ -105,7 +105,7 @@ def test_any_cases_come_back(tmp_path: Path, given_cases: list[Document], rows: 
     """Generated cases of every kind come back, also when row groups are small."""
     report = PullReport()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writer, "ROW_GROUP_ROWS", 1 if rows else 25_000)
+        patch.setattr(parquet, "ROW_GROUP_ROWS", 1 if rows else 25_000)
         with SnapshotWriter(tmp_path / "s") as writing:
             tables = []
             for group in Reader.corrections("acme.a", "1.0.0", report).groups(pages(given_cases, 1)):
@@ -135,7 +135,7 @@ def test_the_content_hash_knows_no_grouping(
 ) -> None:
     """The same cases in another order, other groups and other row groups have the same content hash."""
     expected = write_snapshot(made(*"abcdefg"), tmp_path / "one").content_hash
-    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", group_rows)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", group_rows)
     with SnapshotWriter(tmp_path / "two") as writing:
         for case_id in "gfedcba":
             writing.add(made(case_id).tables)  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def test_the_content_hash_knows_no_grouping(
 
 def test_many_rows_make_several_row_groups(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A CaseSet that is written at once has row groups of a bounded size too."""
-    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 2)
+    monkeypatch.setattr(parquet, "ROW_GROUP_ROWS", 2)
     write_snapshot(made(*"abcdefg"), tmp_path / "s")
     metadata = pq.read_metadata(tmp_path / "s" / "cases.parquet")
     assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [4, 3]
