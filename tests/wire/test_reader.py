@@ -263,6 +263,15 @@ def test_pages_without_end_end(documents_of: Any) -> None:
     assert report.pages < 120
 
 
+def test_a_hundred_idle_pages_at_the_end_are_a_list() -> None:
+    """A list whose last 100 pages bring nothing new has an end, so it is whole."""
+    report = PullReport()
+    walking = Reader.corrections("acme.a", "1.0.0", report)
+    groups = list(walking.groups([page([case("a")]), *[page([])] * 100]))
+    assert sum(group["cases"].num_rows for group in groups) == 1
+    assert report.pages == 101
+
+
 def test_empty_pages_among_others_are_no_end() -> None:
     """99 pages that bring nothing, again and again, are read to the end."""
     bodies = [page([case(f"c{n}")] if n % 100 == 99 else [], cursor=str(n)) for n in range(300)]

@@ -149,11 +149,6 @@ def corrections_lists(cases: list[Case], extras: list[bytes]) -> Lists:
     flows = [c.flow for c in contexts]
     columns = _cases(cases) | _context(contexts, flows) | _expect(expects) | {"extra_json": extras}
     out.put("cases", [cases], lambda _: columns)
-    out.put(
-        "cases",
-        [cases],
-        lambda _: _cases(cases) | _context(contexts, flows) | _expect(expects) | {"extra_json": extras},
-    )
     items = out.put("items", [c.items for c in cases], _items)
     out.put("reasons", [i.reasons for i in items], _reasons)
     out.put("segments", [c.segments or () for c in cases], _segments)

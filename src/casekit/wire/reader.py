@@ -99,6 +99,7 @@ class Reader:
         """
         group, size, count = Lists(), 0, 0
         for body in pages:
+            self._refuse_endless()
             with collector.paused():  # a page has thousands of small lists, which go as soon as it is taken apart
                 new = self._take(body, group)
             self._note_page(body, new)
@@ -112,9 +113,12 @@ class Reader:
         self._report.pages += 1
         self._report.bytes += len(body)
         self._idle = 0 if new else self._idle + 1
+
+    def _refuse_endless(self) -> None:
+        """Called when a page more has come."""
         if self._idle == IDLE_PAGES:
             raise IncompletePull(
-                f"{IDLE_PAGES} pages in a row brought no new case and the server says that more follow: "
+                f"{IDLE_PAGES} pages in a row brought no new case, and still more follow: "
                 "the list does not end; report it to its operator"
             )
 
