@@ -16,7 +16,7 @@ test: $(VENV)/.dev  ## all tests, docstrings, README and notebooks
 	$(RUN)/coverage run -m pytest -q
 	$(RUN)/coverage combine -q
 	$(RUN)/coverage report
-	CASEKIT_STATE=$$(mktemp -d) $(RUN)/python -m pytest -q --nbval --nbval-current-env -p no:cacheprovider --override-ini=addopts= notebooks
+	CASEKIT_STATE=$$(mktemp -d) $(RUN)/python -m pytest -q --nbval --nbval-current-env --nbval-sanitize-with notebooks/sanitize.cfg -p no:cacheprovider --override-ini=addopts= notebooks
 
 check: $(VENV)/.dev  ## style, types, layers
 	$(RUN)/ruff check

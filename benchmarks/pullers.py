@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 SET = ("bench", "1.0.0")
@@ -44,7 +45,7 @@ def casekit(port: int, folder: str) -> Callable[[], Counts]:
 
     def run() -> Counts:
         with ck.Client(f"http://127.0.0.1:{port}", token="t") as client:
-            ck.pull([SET], into=folder, client=client, progress=False)
+            ck.pull([SET], into=folder, client=client, progress=False, max_age=timedelta(0))
         cases = ck.read_snapshot(folder)
         _ = cases.cases, cases.reasons
         items = cases.items
@@ -59,7 +60,7 @@ def pull_only(port: int, folder: str) -> Callable[[], Counts]:
 
     def run() -> Counts:
         with ck.Client(f"http://127.0.0.1:{port}", token="t") as client:
-            (info,) = ck.pull([SET], into=folder, client=client, progress=False)
+            (info,) = ck.pull([SET], into=folder, client=client, progress=False, max_age=timedelta(0))
         return {"items": info.rows("items")}
 
     return run

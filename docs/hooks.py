@@ -178,7 +178,11 @@ def _type(name: str) -> str:
 def format_page() -> str:
     """The snapshot format, as the heads of the modules that write it say it."""
     parts = ["# Snapshot format"]
-    for name, heading in (("casekit.snapshot", "The folder"), ("casekit.manifest", "The manifest")):
+    for name, heading in (
+        ("casekit.snapshot", "The folder"),
+        ("casekit.snapshots.manifest", "The manifest"),
+        ("casekit.snapshots.target", "Where it is written"),
+    ):
         about = inspect.cleandoc(importlib.import_module(name).__doc__ or "")
         parts += [f"## {heading}", _markdown(about)]
     parts += [

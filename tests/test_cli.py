@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import casekit as ck
 from casekit import sample
 from casekit.cli import main, parser
 from casekit.server import LocalServer
@@ -45,6 +48,111 @@ def test_pull_verify_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert "2,575: 1,342 yes, 1,233 no" in out
     assert "fetched" in out
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    """The JSON document that a command printed."""
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("settings")
+def test_pull_leaves_alone_what_is_fresh(
+    server: LocalServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second pull of a fresh set asks the server for nothing and says so; with --max-age 0 it pulls again."""
+    command = ["pull", "acme.empty@1.0.0", "--into", str(tmp_path), "--json"]
+    assert main(command) == 0
+    (first,) = printed(capsys)
+    before = len(server.requests)
+    assert main(command) == 0
+    assert printed(capsys) == [first]
+    assert len(server.requests) == before
+    assert main(command[:-1]) == 0
+    assert "acme.empty 1.0.0: there already" in capsys.readouterr().out
+    assert main([*command, "--max-age", "0"]) == 0
+    (again,) = printed(capsys)
+    assert again["fetched_at"] > first["fetched_at"]
+    assert again["content_hash"] == first["content_hash"]
+
+
+@pytest.mark.usefixtures("settings")
+def test_pull_names_every_set_that_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sets that cannot be pulled are named, each with its error, and the others are there."""
+    refs = ["acme.nobody@1.0.0", "acme.empty@1.0.0", "acme.nothing@2.0.0"]
+    assert main(["pull", *refs, "--into", str(tmp_path)]) == 1
+    error = capsys.readouterr().err
+    assert "acme.nobody 1.0.0" in error
+    assert "acme.nothing 2.0.0" in error
+    assert main(["verify", str(tmp_path / "acme.empty-1.0.0")]) == 0
+
+
+@pytest.fixture
+def drafts(tmp_path: Path) -> Iterator[tuple[LocalServer, Path, Path]]:
+    """A server with a set of three cases, its snapshot, and a copy of that made before anything happens."""
+
+    def case(name: str, yes: int) -> dict[str, Any]:
+        weights = {"yesWeight": float(yes), "totalWeight": 2.0}
+        item = {"key": "answer", "yes": yes, "no": 2 - yes, **weights, "reasons": []}
+        subject = {"kind": "agent", "id": "acme.drafting", "version": "1.0.0"}
+        return {"caseId": name, "subject": subject, "input": f"the words of {name}", "output": 1, "items": [item]}
+
+    with LocalServer() as running:
+        running.add_test_set("acme.drafts", "1.0.0", [case(f"case-{n}", n) for n in range(3)])
+        with ck.Client(running.url, token=running.token) as client:
+            ck.pull([("acme.drafts", "1.0.0")], into=tmp_path / "now", client=client)
+        now, backup = tmp_path / "now" / "acme.drafts-1.0.0", tmp_path / "backup"
+        shutil.copytree(now, backup)
+        yield running, now, backup
+
+
+def test_refresh_sweep_and_compare(
+    drafts: tuple[LocalServer, Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A refresh names the erased case, a sweep finds its words in the old state alone, compare shows what it did."""
+    server, now, backup = drafts
+    monkeypatch.setenv("CASEKIT_URL", server.url)
+    monkeypatch.setenv("CASEKIT_TOKEN", server.token)
+    server.erase_case("case-1")
+
+    assert main(["sweep", str(now), "--erased-ids", "case-1", "--before", str(backup), "--json"]) == 3
+    found = printed(capsys)
+    assert not found["clean"]
+    assert {one["case_id"] for one in found["findings"]} == {"case-1"}
+
+    assert main(["refresh", str(now), "--json"]) == 0
+    (change,) = printed(capsys)
+    assert change["erased"] == ["case-1"]
+    assert change["added"] == change["changed"] == change["gone"] == []
+    assert change["unchanged"] == 2
+    assert main(["refresh", str(now)]) == 0
+    assert "unchanged" in capsys.readouterr().out
+
+    assert main(["sweep", str(now), "--before", str(backup)]) == 0
+    assert "findings" in capsys.readouterr().out
+
+    assert main(["compare", str(backup), str(now), "--json"]) == 0
+    compared = printed(capsys)
+    assert [(row["case_id"], row["change"]) for row in compared["cases"]] == [("case-1", "erased")]
+    (rate,) = compared["rates"]
+    assert rate["before_rate"] == rate["after_rate"] == 0.5
+    assert rate["n_cases_erased"] == 1
+    assert main(["compare", str(backup), str(now), "--by", "key"]) == 0
+    assert "1 erased" in capsys.readouterr().out
+    assert main(["compare", str(backup), str(now), "--by", "kay"]) == 1
+    assert "'key'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["info", "verify"])
+def test_what_a_snapshot_is_as_json(
+    command: str, drafts: tuple[LocalServer, Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --json a program can read what the manifest says."""
+    _, now, _ = drafts
+    assert main([command, str(now), "--json"]) == 0
+    found = printed(capsys)
+    assert found["test_sets"] == [{"test_set_id": "acme.drafts", "version": "1.0.0"}]
+    assert found["files"]["items.parquet"]["rows"] == 3
+    assert found["folder"] == str(now)
 
 
 @pytest.mark.usefixtures("settings")
@@ -127,8 +235,6 @@ def test_demo_runs_the_main_job(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_serve_serves_pages_and_snapshots_until_it_is_stopped(tmp_path: Path, server: LocalServer) -> None:
     """A served snapshot gives the cases it was made of, and Ctrl-C ends the process."""
-    import casekit as ck
-
     with ck.Client(server.url, token=server.token) as client:
         cases = ck.load_test_set("mt-bench.pairwise", "1.0.0", client=client)
     ck.write_snapshot(cases, tmp_path / "snapshot")

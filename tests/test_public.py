@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 import subprocess
 import sys
 
@@ -11,31 +12,42 @@ import pytest
 import casekit as ck
 
 NAMES = {
+    "CaseDiff",
     "CaseSet",
     "CasekitError",
     "Client",
+    "ExportReport",
+    "Finding",
     "LeftOut",
     "LocalServer",
     "PullReport",
     "Retry",
+    "SnapshotChange",
     "SnapshotInfo",
     "Source",
+    "Styled",
+    "SweepReport",
     "add_cases",
     "agreement",
     "compare",
     "coverage",
+    "data_dictionary",
+    "diff",
     "expert_agreement",
     "expert_weights",
     "gate",
     "grade_decisions",
+    "item_agreement",
     "load_agent_cases",
     "load_test_set",
     "load_test_sets",
     "made_calls",
     "output_items",
     "plot_agreement",
+    "plot_coefficients",
     "plot_comparison",
     "plot_coverage",
+    "plot_keys",
     "plot_precision",
     "plot_ranks",
     "plot_weights",
@@ -43,10 +55,14 @@ NAMES = {
     "precision_at_k",
     "pull",
     "rank_keys",
+    "rank_rates",
     "read_snapshot",
+    "refresh_snapshot",
     "retire_cases",
     "segments_wide",
     "snapshot_info",
+    "styled",
+    "sweep_snapshot",
     "verify_snapshot",
     "write_snapshot",
     "yes_rates",
@@ -67,9 +83,16 @@ def test_each_name_has_a_docstring(name: str) -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    """A misspelt name does not pass for a lazy one."""
-    with pytest.raises(AttributeError, match="lod_test_set"):
+    """A misspelt name does not pass for a lazy one, and is answered with the nearest right one."""
+    with pytest.raises(AttributeError, match="'lod_test_set'; did you mean 'load_test_set'"):
         _ = ck.lod_test_set
+    with pytest.raises(AttributeError, match=r"no attribute 'zzz'$"):
+        _ = ck.zzz
+
+
+def test_no_public_name_is_a_module_too() -> None:
+    """Importing a module sets its name in the package, where it would hide a function of that name."""
+    assert not NAMES & {module.name for module in pkgutil.iter_modules(ck.__path__)}
 
 
 def test_importing_casekit_imports_nothing_heavy() -> None:

@@ -13,31 +13,42 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from casekit.calls import made_calls as made_calls
+    from casekit.casediff import CaseDiff as CaseDiff
+    from casekit.casediff import diff as diff
     from casekit.caseset import CaseSet as CaseSet
-    from casekit.caseset import LeftOut as LeftOut
-    from casekit.caseset import Source as Source
+    from casekit.change import SnapshotChange as SnapshotChange
     from casekit.client import Client as Client
+    from casekit.dictionary import data_dictionary as data_dictionary
+    from casekit.erasure import Finding as Finding
+    from casekit.erasure import SweepReport as SweepReport
+    from casekit.erasure import sweep_snapshot as sweep_snapshot
     from casekit.errors import CasekitError as CasekitError
+    from casekit.export import ExportReport as ExportReport
+    from casekit.http.retry import Retry as Retry
     from casekit.loaders import load_agent_cases as load_agent_cases
     from casekit.loaders import load_test_set as load_test_set
     from casekit.loaders import load_test_sets as load_test_sets
     from casekit.loaders import pull as pull
-    from casekit.manifest import SnapshotInfo as SnapshotInfo
     from casekit.outputs import output_items as output_items
     from casekit.plots import plot_agreement as plot_agreement
+    from casekit.plots import plot_coefficients as plot_coefficients
     from casekit.plots import plot_comparison as plot_comparison
     from casekit.plots import plot_coverage as plot_coverage
+    from casekit.plots import plot_keys as plot_keys
     from casekit.plots import plot_precision as plot_precision
     from casekit.plots import plot_ranks as plot_ranks
     from casekit.plots import plot_weights as plot_weights
     from casekit.plots import plot_yes_rates as plot_yes_rates
+    from casekit.refresh import refresh_snapshot as refresh_snapshot
     from casekit.report import PullReport as PullReport
-    from casekit.retry import Retry as Retry
     from casekit.server import LocalServer as LocalServer
     from casekit.snapshot import read_snapshot as read_snapshot
     from casekit.snapshot import snapshot_info as snapshot_info
     from casekit.snapshot import verify_snapshot as verify_snapshot
     from casekit.snapshot import write_snapshot as write_snapshot
+    from casekit.snapshots.manifest import SnapshotInfo as SnapshotInfo
+    from casekit.source import LeftOut as LeftOut
+    from casekit.source import Source as Source
     from casekit.stats import agreement as agreement
     from casekit.stats import compare as compare
     from casekit.stats import coverage as coverage
@@ -45,40 +56,55 @@ if TYPE_CHECKING:
     from casekit.stats import expert_weights as expert_weights
     from casekit.stats import gate as gate
     from casekit.stats import grade_decisions as grade_decisions
+    from casekit.stats import item_agreement as item_agreement
     from casekit.stats import precision_at_k as precision_at_k
     from casekit.stats import rank_keys as rank_keys
+    from casekit.stats import rank_rates as rank_rates
     from casekit.stats import segments_wide as segments_wide
     from casekit.stats import yes_rates as yes_rates
+    from casekit.styles import Styled as Styled
+    from casekit.styles import styled as styled
     from casekit.writes import add_cases as add_cases
     from casekit.writes import retire_cases as retire_cases
 
 _HOME = {
     "made_calls": "casekit.calls",
+    "CaseDiff": "casekit.casediff",
+    "diff": "casekit.casediff",
     "CaseSet": "casekit.caseset",
-    "LeftOut": "casekit.caseset",
-    "Source": "casekit.caseset",
+    "SnapshotChange": "casekit.change",
     "Client": "casekit.client",
+    "data_dictionary": "casekit.dictionary",
+    "Finding": "casekit.erasure",
+    "SweepReport": "casekit.erasure",
+    "sweep_snapshot": "casekit.erasure",
     "CasekitError": "casekit.errors",
+    "ExportReport": "casekit.export",
+    "Retry": "casekit.http.retry",
     "load_agent_cases": "casekit.loaders",
     "load_test_set": "casekit.loaders",
     "load_test_sets": "casekit.loaders",
     "pull": "casekit.loaders",
-    "SnapshotInfo": "casekit.manifest",
     "output_items": "casekit.outputs",
     "plot_agreement": "casekit.plots",
+    "plot_coefficients": "casekit.plots",
     "plot_comparison": "casekit.plots",
     "plot_coverage": "casekit.plots",
+    "plot_keys": "casekit.plots",
     "plot_precision": "casekit.plots",
     "plot_ranks": "casekit.plots",
     "plot_weights": "casekit.plots",
     "plot_yes_rates": "casekit.plots",
+    "refresh_snapshot": "casekit.refresh",
     "PullReport": "casekit.report",
-    "Retry": "casekit.retry",
     "LocalServer": "casekit.server",
     "read_snapshot": "casekit.snapshot",
     "snapshot_info": "casekit.snapshot",
     "verify_snapshot": "casekit.snapshot",
     "write_snapshot": "casekit.snapshot",
+    "SnapshotInfo": "casekit.snapshots.manifest",
+    "LeftOut": "casekit.source",
+    "Source": "casekit.source",
     "agreement": "casekit.stats",
     "compare": "casekit.stats",
     "coverage": "casekit.stats",
@@ -86,10 +112,14 @@ _HOME = {
     "expert_weights": "casekit.stats",
     "gate": "casekit.stats",
     "grade_decisions": "casekit.stats",
+    "item_agreement": "casekit.stats",
     "precision_at_k": "casekit.stats",
     "rank_keys": "casekit.stats",
+    "rank_rates": "casekit.stats",
     "segments_wide": "casekit.stats",
     "yes_rates": "casekit.stats",
+    "Styled": "casekit.styles",
+    "styled": "casekit.styles",
     "add_cases": "casekit.writes",
     "retire_cases": "casekit.writes",
 }
@@ -104,7 +134,14 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "errors":
         return importlib.import_module("casekit.errors")
-    raise AttributeError(f"module 'casekit' has no attribute {name!r}")
+    hint = ""
+    if not name.startswith("_"):
+        from casekit.errors import nearest
+
+        hint = nearest(name, __all__)
+    raise AttributeError(
+        f"module 'casekit' has no attribute {name!r}" + (f"; {hint}" if "did you mean" in hint else "")
+    )
 
 
 def __dir__() -> list[str]:

@@ -1,61 +1,32 @@
-"""What a CaseSet shows of itself: counts in words, the same for the same cases in any process."""
+"""A card: what a thing shows of itself in a notebook, as HTML and as text, escaped to the last character."""
 
 from __future__ import annotations
 
 import html
-import math
-from collections.abc import Mapping, Sequence
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import TypeAlias
 
 from casekit.errors import one_line
-from casekit.report import PullReport
 
-__all__ = ["counted", "facts", "html_card", "live_title"]
+__all__ = ["Facts", "counted", "html_card", "sized", "text_card"]
 
-Facts = list[tuple[str, str]]
+Facts: TypeAlias = list[tuple[str, str]]
 
-AGENTS_NAMED = 3  # in a title; of more, only how many
+LINE_MAX = 600  # characters of one line's text
+NAME_WIDTH = 12  # columns of a line's name in text
 
-# A border and an opacity show on light and dark pages alike; all colours are the page's own.
+# A border and an opacity show on light and dark pages alike; all colours are the page's own. Every rule stands on its
+# element, where it outdoes what a page says of all its lists.
 _BOX = (
-    "display:inline-block;box-sizing:border-box;max-width:600px;border:1px solid rgba(128,128,128,.4);"
-    "border-radius:6px;padding:10px 14px;font-family:sans-serif;font-size:13px;color:inherit;background:transparent"
+    "display:inline-block;box-sizing:border-box;max-width:min(600px,100%);margin:2px 0;padding:10px 14px;"
+    "border:1px solid rgba(128,128,128,.4);border-radius:6px;font-family:sans-serif;font-size:13px;line-height:1.4;"
+    "text-align:left;color:inherit;background:transparent"
 )
-_HEAD = "text-align:left;padding:2px 16px 2px 0;font-weight:600;vertical-align:top;white-space:nowrap"
-_TABLE = "border-collapse:collapse;font-size:inherit;color:inherit;background:transparent"
-_CELL = "text-align:left;padding:2px 0;overflow-wrap:anywhere"
+_TITLE = "margin:0 0 6px;font-weight:600;overflow-wrap:anywhere"
+_ABOUT = "font-weight:400;opacity:.75;unicode-bidi:isolate"
+_LINES = "display:grid;grid-template-columns:fit-content(40%) minmax(0,1fr);gap:4px 16px;margin:0;padding:0"
+_NAME = "margin:0;padding:0;float:none;width:auto;font-weight:600;opacity:.75"
+_TEXT = "margin:0;padding:0;float:none;width:auto;overflow-wrap:anywhere;unicode-bidi:isolate"
 _PLAIN = "tex2jax_ignore mathjax_ignore"  # a dollar sign is no formula
-
-
-def facts(tables: Mapping[str, pa.Table], report: PullReport, left_out: Sequence[object]) -> Facts:
-    """Name and text of each line.
-
-    Parameters
-    ----------
-    tables
-        Of the CaseSet.
-    report, left_out
-        What the load met, and what the filters left out.
-    """
-    cases = tables["cases"]
-    erased, retired = (_count(cases[name]) for name in ("erased", "retired"))
-    lines = [("cases", f"{cases.num_rows:,}" + (f", {erased:,} erased" if erased else ""))]
-    live = cases.num_rows - cases["kind"].null_count
-    if live < cases.num_rows or not live:
-        lines += _evidence(tables["items"])
-    if live:
-        lines += [("retired", f"{retired:,}")]
-    lines += [("left out", "; ".join(map(str, left_out)))] if left_out else []
-    met = [
-        (len(report.unknown_fields), "unknown field", "kept"),
-        (len(report.odd_values), "odd value", "kept"),
-        (len(report.bad_cases), "unreadable case", "left out"),
-        (report.replaced_characters, "lone surrogate", "replaced"),
-    ]
-    notes = [f"{counted(count, noun)} {what}" for count, noun, what in met if count]
-    return lines + ([("notes", "; ".join(notes))] if notes else [])
 
 
 def counted(count: int, noun: str) -> str:
@@ -69,44 +40,68 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def _evidence(items: pa.Table) -> Facts:
-    yes, no = (_count(items[name]) for name in ("yes", "no"))
-    experts = items["expert_total_weight"]
-    unknown = experts.null_count
-    weight = f"{_total(items['total_weight']):,.6g}, experts "
-    weight += "unknown" if unknown and unknown == items.num_rows else f"{_total(experts):,.6g}"
-    weight += f" (unknown for {counted(unknown, 'item')})" if 0 < unknown < items.num_rows else ""
-    return [
-        ("items", f"{items.num_rows:,}"),
-        ("corrections", f"{yes + no:,}: {yes:,} yes, {no:,} no"),
-        ("weight", weight),
-    ]
+def sized(n_bytes: int) -> str:
+    """A number of bytes, in the unit that a person would take.
+
+    Examples
+    --------
+    >>> sized(0), sized(999), sized(999_960), sized(3_400_000_000)
+    ('0 B', '999 B', '1.0 MB', '3.4 GB')
+    """
+    size, unit = float(n_bytes), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if round(size, 1) < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{n_bytes:,} B" if unit == "B" else f"{size:,.1f} {unit}"
 
 
-def _count(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column, min_count=0).as_py())
+def html_card(title: str, lines: Facts, *, kind: str = "CaseSet") -> str:
+    """The card that a notebook shows: valid HTML without script, style sheet, id or address.
 
+    Parameters
+    ----------
+    title
+        What it is a card of, in a few words; may be empty.
+    lines
+        Name and text of each line.
+    kind
+        What sort of thing it is: the name of its class.
 
-def _total(column: pa.ChunkedArray) -> float:
-    """The sum of what is known, to the last bit the same however the rows are chunked."""
-    return math.fsum(column.drop_null().to_numpy())
-
-
-def live_title(cases: pa.Table) -> str:
-    """A title for live test sets of several agents."""
-    agents = [one_line(agent, 80) for agent in sorted(pc.unique(cases["subject_id"]).to_pylist())]
-    named = ", ".join(agents) if len(agents) <= AGENTS_NAMED else f"{len(agents)} agents"
-    return f"live test sets of {named}"
-
-
-def html_card(title: str, lines: Facts) -> str:
-    """The lines as HTML that a notebook shows; every text in it is escaped."""
+    Returns
+    -------
+    str
+        HTML. Every text in it is escaped, on one line, and at most 600 characters long.
+    """
+    head = f'{_safe(kind)} <span style="{_ABOUT}">{_safe(title)}</span>' if title else _safe(kind)
     rows = "".join(
-        f'<tr><th style="{_HEAD}">{html.escape(name)}</th><td style="{_CELL}">{html.escape(text)}</td></tr>'
-        for name, text in lines
+        f'<dt style="{_NAME}">{_safe(name)}</dt><dd style="{_TEXT}">{_safe(text)}</dd>' for name, text in lines
     )
-    return (
-        f'<div class="{_PLAIN}" style="{_BOX}"><div style="font-weight:600;margin-bottom:6px;overflow-wrap:anywhere">'
-        f'CaseSet <span style="font-weight:400;opacity:.75">{html.escape(title)}</span></div>'
-        f'<table style="{_TABLE}">{rows}</table></div>'
+    inner = f'<dl style="{_LINES}">{rows}</dl>' if rows else ""
+    return f'<div class="{_PLAIN}" style="{_BOX}"><div style="{_TITLE}">{head}</div>{inner}</div>'
+
+
+def text_card(title: str, lines: Facts, *, kind: str = "CaseSet") -> str:
+    r"""The same in text, for ``__repr__``.
+
+    Parameters
+    ----------
+    title, lines, kind
+        As for `html_card`.
+
+    Examples
+    --------
+    >>> print(text_card("acme.a 1.0.0", [("cases", "2, 1 erased"), ("note", "\x1b[31m")]))
+    CaseSet: acme.a 1.0.0
+      cases        2, 1 erased
+      note         \x1b[31m
+    """
+    head = f"{kind}: {title}" if title else kind
+    width = max([NAME_WIDTH, *(len(name) for name, _ in lines)])
+    return "\n".join(
+        [one_line(head, LINE_MAX), *(f"  {one_line(name):<{width}} {one_line(text, LINE_MAX)}" for name, text in lines)]
     )
+
+
+def _safe(text: str) -> str:
+    return html.escape(one_line(text, LINE_MAX))

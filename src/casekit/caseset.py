@@ -2,86 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from casekit.card import counted, facts, html_card, live_title
+from casekit.card import html_card, text_card
 from casekit.errors import ConfigError, one_line
+from casekit.facts import facts, live_title
 from casekit.frames import to_pandas
 from casekit.report import PullReport
-from casekit.schema import TABLES
+from casekit.schema import TABLES, check_table
+from casekit.source import LeftOut, Source
 from casekit.wire import Tables, case_keys, documents
 
-__all__ = ["CaseSet", "LeftOut", "Source"]
+if TYPE_CHECKING:
+    from casekit.export import ExportReport
+
+__all__ = ["CaseSet"]
 
 _KEYS = ("test_set_id", "version", "subject_id", "case_id")
 _JUDGED = ("corrections", "reasons")  # tables whose rows may be marked as an expert's
 _PANDAS_SHARES = int(pd.__version__.split(".")[0]) >= 3  # copy on write: a shallow copy is safe to hand out
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where the cases of a CaseSet came from.
-
-    Attributes
-    ----------
-    test_sets : tuple of (str, str)
-        Test set and version, in order.
-    agent_id : str or None
-        The agent, when the cases are its live test set.
-    origin : str or None
-        Scheme, host and port of the server; never a token or a path.
-    fetched_at : datetime or None
-        When the last page came (UTC). Of several snapshots, the oldest.
-    folders : tuple of str
-        The snapshot folders read, when the cases came from some.
-    """
-
-    test_sets: tuple[tuple[str, str], ...] = ()
-    agent_id: str | None = None
-    origin: str | None = None
-    fetched_at: datetime | None = None
-    folders: tuple[str, ...] = ()
-
-    def title(self) -> str:
-        """What was read, in a few words."""
-        if self.agent_id is not None:
-            return f"live test set of {one_line(self.agent_id, 80)}"
-        names = [one_line(f"{name} {version}", 80) for name, version in self.test_sets[:3]]
-        more = len(self.test_sets) - 3
-        return ", ".join(names) + (f" and {more} more" if more > 0 else "") or "no test set"
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """What one filter left out.
-
-    Attributes
-    ----------
-    filter : str
-        Name of the filter.
-    cases, items : int
-        How many cases, and items of those cases, it left out.
-    not_listed : tuple of str
-        Ids of cases that the live list given to the filter does not have; they were kept.
-    """
-
-    filter: str
-    cases: int
-    items: int
-    not_listed: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """The counts in words."""
-        text = f"{self.filter}: {counted(self.cases, 'case')}, {counted(self.items, 'item')}"
-        return text + (f" ({len(self.not_listed):,} not in the live list, kept)" if self.not_listed else "")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -134,10 +81,7 @@ class CaseSet:
         ConfigError
             No table has that name; the message has the nearest one.
         """
-        if table not in TABLES:
-            near = get_close_matches(table, TABLES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TABLES)}"
-            raise ConfigError(f"no table is called {table!r}; {hint}")
+        check_table(table)
         return self.tables[table]
 
     def _frame(self, table: str) -> pd.DataFrame:
@@ -224,7 +168,7 @@ class CaseSet:
         if not isinstance(case_id, str):
             raise KeyError(f"a case is asked for by its id, a text, not by {one_line(repr(case_id), 100)}")
         wanted: dict[str, str | None] = {"case_id": case_id, "test_set_id": test_set_id, "version": version}
-        wanted = {name: value for name, value in wanted.items() if value is not None}
+        wanted = {name: _mended(value) for name, value in wanted.items() if value is not None}
         keys = self.tables["cases"].select(_KEYS)
         found = keys.filter(_equal(keys, wanted)).to_pylist()
         if len(found) != 1:
@@ -369,22 +313,198 @@ class CaseSet:
         )
         return CaseSet(tables, self.source, self.report, (*self.left_out, out))
 
+    # ------------------------------------------------------------ overviews
+
+    def summary(self) -> pd.DataFrame:
+        """One row per test set, version and version of what ran: how many cases, whose weight, how often yes.
+
+        Returns
+        -------
+        pd.DataFrame
+            Sorted by ``test_set_id``, ``version``, ``subject_kind``, ``subject_id``, ``subject_version``; then:
+
+            - ``n_cases``, of which ``n_erased``; ``n_retired``, missing where a frozen set does not know.
+            - ``n_items`` items with weight, ``n_corrections`` theirs; ``n_zero_weight`` items without weight, left
+              out; ``n_unknown_expert`` items whose expert weights are missing.
+            - ``yes_weight``, ``total_weight``; ``expert_yes_weight`` and ``expert_total_weight`` over the items whose
+              expert weights are known, missing where none are.
+            - ``yes_rate`` in [0, 1], with its 95 % interval ``yes_low`` and ``yes_high``, and ``expert_yes_rate``: as
+              `casekit.yes_rates` gives them for ``by`` those columns. NaN without weight.
+            - ``first_added_at``, ``last_updated_at`` of live cases, missing for a frozen set, which has no times.
+
+            A live test set has no items: what concerns them is missing.
+
+        Raises
+        ------
+        ValueError
+            An item's weights contradict each other; the message names it.
+
+        Examples
+        --------
+        >>> from casekit.schema import empty_tables
+        >>> len(CaseSet(empty_tables()).summary())
+        0
+        """
+        from casekit.summary import summarised
+
+        return summarised(self.tables)
+
+    def contested(self, n: int = 10) -> pd.DataFrame:
+        """The items that people disagree on most, each with its reasons, newest first.
+
+        An item is contested when somebody said yes and somebody no. First come those whose yes share by weight is
+        nearest to one half, of these the ones with more corrections, then in the order of ``items``. Items whose
+        corrections weigh 0 have no share and come last. Erased cases are left out.
+
+        Parameters
+        ----------
+        n
+            How many items at most, from 0.
+
+        Returns
+        -------
+        pd.DataFrame
+            One row per item: the columns of ``items`` without the lists of ids; ``yes_rate`` in [0, 1], its yes share
+            by weight, NaN where nobody's weight is on it; ``reasons`` a list of dicts with ``verdict``, ``reason``,
+            ``corrector_group_id`` and ``expert`` (None where the server did not say), empty where nobody gave one.
+
+        Raises
+        ------
+        ConfigError
+            ``n`` is no whole number from 0.
+        ValueError
+            A contested item's weights contradict each other; the message names it.
+
+        Examples
+        --------
+        >>> from casekit.schema import empty_tables
+        >>> len(CaseSet(empty_tables()).contested())
+        0
+        """
+        from casekit.contested import most_contested
+
+        return most_contested(self.tables, n)
+
+    # ------------------------------------------------------------ to others
+
+    def cite(self) -> str:
+        """One line that says what these cases are, for a paper.
+
+        Returns
+        -------
+        str
+            Test set and version, how many cases, erased cases, items and corrections, the day they were fetched (UTC),
+            what filters left out, and the first 16 digits of the content hash: that of a snapshot of these cases. The
+            hash is the same for whoever has the same cases, in whatever order they came, with whatever casekit.
+
+        Raises
+        ------
+        ConfigError
+            The tables do not belong together, so that they have no hash.
+
+        Examples
+        --------
+        >>> from casekit.schema import empty_tables
+        >>> CaseSet(empty_tables(), Source(test_sets=(("acme.a", "1.0.0"),))).cite().split("; ")[:2]
+        ['acme.a 1.0.0', '0 cases, 0 items, 0 corrections']
+        """
+        from casekit.citation import citation
+
+        return citation(self._title(limit=500), self.tables, self.source, self.report, self.left_out)
+
+    def to_csv(self, path: str | os.PathLike[str], table: str = "items", *, safe: bool = True) -> ExportReport:
+        """Write one table as CSV (RFC 4180, UTF-8) for a spreadsheet; `write_snapshot` keeps all of it exactly.
+
+        Text stands in double quotes: ``""`` is an empty text, nothing between two commas a missing value. Lists and
+        free JSON are JSON text, times ISO 8601 in UTC. A text that a spreadsheet could take for a formula gets an
+        apostrophe in front; a warning says how many did.
+
+        Parameters
+        ----------
+        path
+            File to make. A file that stands there is replaced whole.
+        table
+            Name of the table, such as ``"cases"``.
+        safe
+            False leaves out the apostrophes: for a program that reads the file, and no spreadsheet.
+
+        Returns
+        -------
+        ExportReport
+            How many rows were written, and what was changed.
+
+        Raises
+        ------
+        ConfigError
+            No table has that name, the path is no file's, or a number is not finite.
+        SnapshotError
+            The file cannot be written, or somebody else is writing it. What stood there stands.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from casekit.schema import empty_tables
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     print(CaseSet(empty_tables()).to_csv(f"{folder}/items.csv").rows)
+        {'items': 0}
+        """
+        from casekit.export import write_csv
+
+        return write_csv(table, self.arrow(table), path, safe=safe)
+
+    def to_excel(self, path: str | os.PathLike[str], *, safe: bool = True) -> ExportReport:
+        """Write all tables as an Excel workbook, one sheet each; needs ``pip install 'casekit[excel]'``.
+
+        Cells are as in `to_csv`: text is text, never a formula or a link. Excel's numbers have 16 digits, so that a
+        larger integer is written as text. A control character that no cell holds is replaced, a text of more than
+        32,767 characters cut and marked; a warning says how many. The workbook's properties have the line of `cite`.
+
+        Parameters
+        ----------
+        path
+            File to make. A file that stands there is replaced whole.
+        safe
+            False leaves out the apostrophes. In the workbook a text is a text either way; they are for cells that are
+            copied, or saved as CSV.
+
+        Returns
+        -------
+        ExportReport
+            How many rows were written, and what was changed.
+
+        Raises
+        ------
+        ConfigError
+            The path is no file's, a table has more rows than a sheet takes, or a number is not finite.
+        MissingExtraError
+            XlsxWriter is not installed.
+        SnapshotError
+            The file cannot be written, or somebody else is writing it. What stood there stands.
+        """
+        from casekit.export import write_excel
+
+        return write_excel(self._all_tables(), path, self.cite(), safe=safe)
+
     # ------------------------------------------------------------ display
 
-    def _title(self) -> str:
+    def _title(self, limit: int = 80) -> str:
         cases = self.tables["cases"]
         if self.source.test_sets or self.source.agent_id is not None or not len(self) or cases["kind"].null_count:
-            return self.source.title()
+            return self.source.title(limit)
         return live_title(cases)
 
     def __repr__(self) -> str:
         """The counts in words, the same for the same cases in any process."""
-        lines = [f"  {name:<12} {text}" for name, text in facts(self.tables, self.report, self.left_out)]
-        return "\n".join([f"CaseSet: {self._title()}", *lines])
+        return text_card(self._title(), facts(self.tables, self.report, self.left_out))
 
     def _repr_html_(self) -> str:
         """The card that a notebook shows."""
         return html_card(self._title(), facts(self.tables, self.report, self.left_out))
+
+
+def _mended(text: str) -> str:
+    """Lone surrogates as the tables hold them: U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _equal(table: pa.Table, wanted: Mapping[str, str | None]) -> Any:

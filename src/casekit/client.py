@@ -13,16 +13,16 @@ from urllib.parse import quote, urlencode
 
 import pydantic
 
-from casekit.address import segment
-from casekit.background import Background
-from casekit.connection import Answer, Request, head
-from casekit.cursor import next_cursor
 from casekit.documents import AddCase, AgentCase, PlannedWrite, RetireCase, checked_body, first_problem
 from casekit.errors import ApiError, ConfigError, IncompletePull, JournalError, ProtocolError, one_line
+from casekit.http.address import segment
+from casekit.http.background import Background
+from casekit.http.connection import Answer, Request, head
+from casekit.http.cursor import next_cursor
+from casekit.http.problem import is_settled, refuse_markup, request_id_of
+from casekit.http.retry import Retry
+from casekit.http.session import OnWait, Session
 from casekit.journal import Journal, Write
-from casekit.problem import is_settled, refuse_markup, request_id_of
-from casekit.retry import Retry
-from casekit.session import OnWait, Session
 
 __all__ = ["Client", "Page", "Retry"]
 

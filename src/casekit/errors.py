@@ -25,11 +25,15 @@ The tree::
     │   └── SnapshotBusyError    another process is writing there
     └── MissingExtraError        an optional library is not installed; names the extra
 
+and one warning, StaleSnapshotWarning (a UserWarning): a snapshot is older than the reader wants.
+
 A message never holds a token, nor the words of a case.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -53,11 +57,14 @@ __all__ = [
     "ServerError",
     "SnapshotBusyError",
     "SnapshotError",
+    "StaleSnapshotWarning",
     "TooLargeError",
     "TransportError",
 ]
 
 MESSAGE_MAX = 2000  # characters; longer messages are cut, so that a log line stays a line
+NAME_MAX = 60  # characters of one name in a list of names
+NAMES_LISTED = 40  # names that a hint lists when none is near; of more, how many
 
 
 def one_line(text: str, limit: int = MESSAGE_MAX) -> str:
@@ -71,6 +78,33 @@ def one_line(text: str, limit: int = MESSAGE_MAX) -> str:
     head = text[: limit + 1]
     safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in head)
     return safe if len(text) <= limit and len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def nearest(name: object, choices: Iterable[object]) -> str:
+    """The hint for a name that is not there: the nearest one that is, or else all of them.
+
+    Parameters
+    ----------
+    name
+        What was asked for.
+    choices
+        What there is, in any type; only texts are compared, and case is no difference.
+
+    Examples
+    --------
+    >>> nearest("subject_verion", ["case_id", "subject_version"])
+    "did you mean 'subject_version'?"
+    >>> nearest("x", ["bh", "by"]), nearest("x", [])
+    ("there are 'bh', 'by'", 'there is none')
+    """
+    have = list(choices)
+    folded = {one.casefold(): one for one in reversed(have) if isinstance(one, str) and len(one) <= MESSAGE_MAX}
+    near = get_close_matches(name.casefold(), folded, n=1) if isinstance(name, str) and len(name) <= MESSAGE_MAX else []
+    if near:
+        return f"did you mean {one_line(repr(folded[near[0]]), NAME_MAX)}?"
+    listed = ", ".join(one_line(repr(one), NAME_MAX) for one in have[:NAMES_LISTED])
+    more = f" and {len(have) - NAMES_LISTED:,} more" if len(have) > NAMES_LISTED else ""
+    return f"there are {listed}{more}" if have else "there is none"
 
 
 def _effort(attempts: int, waited: float) -> str:
@@ -289,3 +323,7 @@ class SnapshotBusyError(SnapshotError):
 
 class MissingExtraError(CasekitError, ImportError):
     """An optional library is not installed; the message names the extra to install."""
+
+
+class StaleSnapshotWarning(UserWarning):
+    """A snapshot is older than its reader wants: what it holds may have been erased since."""

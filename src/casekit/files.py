@@ -25,24 +25,48 @@ from filelock import FileLock, Timeout
 
 from casekit.errors import SnapshotBusyError, SnapshotError, one_line
 
-__all__ = ["STAGED", "file_error", "locked", "staging_for", "swap", "sweep", "sync", "wait_for_swap", "write_whole"]
+__all__ = [
+    "STAGED",
+    "file_error",
+    "locked",
+    "locked_by_name",
+    "staging_for",
+    "swap",
+    "sweep",
+    "sync",
+    "wait_for_swap",
+    "write_whole",
+]
 
 STAGED: Final = ".casekit-tmp"  # ending of a folder that is being written or taken away
 SWAP_SECONDS: Final = 10.0  # how long a reader waits for a writer that has moved the folder aside
+BUSY_SECONDS: Final = 0.2  # how long a writer waits for another: a reader that mends holds the lock for an instant
 RENAME_EXCHANGE: Final = 2  # of Linux' renameat2
 AT_FDCWD: Final = -100  # the same
 
 
-def file_error(path: Path, error: BaseException) -> SnapshotError:
+def file_error(path: Path | str, error: BaseException) -> SnapshotError:
     """What the system said, as an error of casekit's."""
     why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
     return SnapshotError(f"{one_line(str(path), 500)}: {why}. What stood there before stands")
 
 
-def locked(target: Path, seconds: float = 0) -> FileLock:
-    """The lock of a target, taken: one writer on this machine.
+def locked(target: Path, seconds: float = BUSY_SECONDS) -> FileLock:
+    """The lock of a target folder, taken: one writer on this machine; raises as `locked_by_name` does."""
+    return locked_by_name(os.fsencode(os.path.realpath(target)), one_line(str(target), 500), seconds)
+
+
+def locked_by_name(name: bytes, title: str, seconds: float = BUSY_SECONDS) -> FileLock:
+    """The lock of whatever has that name, taken.
 
     The lock file lies in the system's folder for temporary files, so that no stray file stands beside the snapshot.
+
+    Parameters
+    ----------
+    name, title
+        What tells it apart, and what messages call it.
+    seconds
+        How long to wait for another who holds it.
 
     Raises
     ------
@@ -51,18 +75,15 @@ def locked(target: Path, seconds: float = 0) -> FileLock:
     SnapshotError
         There is no place for lock files.
     """
-    name = hashlib.sha256(os.fsencode(os.path.realpath(target))).hexdigest()
-    locks = Path(tempfile.gettempdir()) / f"casekit-locks-{os.getuid() if hasattr(os, 'getuid') else 'all'}"
     try:
+        locks = Path(tempfile.gettempdir()) / f"casekit-locks-{os.getuid() if hasattr(os, 'getuid') else 'all'}"
         locks.mkdir(mode=0o700, exist_ok=True)
-        lock = FileLock(locks / f"{name}.lock", timeout=seconds, thread_local=False)
+        lock = FileLock(locks / f"{hashlib.sha256(name).hexdigest()}.lock", timeout=seconds, thread_local=False)
         lock.acquire()
     except Timeout:
-        raise SnapshotBusyError(
-            f"{one_line(str(target), 500)} is being written by someone else: wait until they are done"
-        ) from None
+        raise SnapshotBusyError(f"{title} is being written by someone else: wait until they are done") from None
     except OSError as error:
-        raise file_error(locks, error) from error
+        raise file_error(f"{title}, whose lock is in the folder for temporary files", error) from error
     return lock
 
 

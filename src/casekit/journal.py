@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from casekit.errors import JournalError
-from casekit.secret import Token
+from casekit.http.secret import Token
 
 __all__ = ["Begun", "Journal", "Write", "state_folder"]
 

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, TypeVar
+import traceback
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
-from casekit.caseset import CaseSet, Source
-from casekit.client import Client, Page
-from casekit.errors import (
-    CasekitError,
-    ConfigError,
-    CursorError,
-    IncompletePull,
-    LimitError,
-    ProtocolError,
-    SchemaError,
-    one_line,
-)
-from casekit.progress import Progress
-from casekit.report import PullReport
-from casekit.snapshot import SnapshotInfo, SnapshotWriter
-from casekit.wire import Reader, Tables, case_digests, joined
+from casekit.caseset import CaseSet
+from casekit.client import Client
+from casekit.errors import CasekitError, ConfigError, SnapshotBusyError, SnapshotError, one_line
+from casekit.report import OnError, PullReport
+from casekit.snapshots.folder import Place
+from casekit.snapshots.manifest import SnapshotInfo, check_age
+from casekit.snapshots.remote import inside
+from casekit.snapshots.target import standing
+from casekit.source import Source
+from casekit.walk import Listing, Ref, spread, walks
+from casekit.wire import joined
 
 __all__ = ["load_agent_cases", "load_test_set", "load_test_sets", "pull"]
 
-RESTARTS: Final = 3  # walks begun again, when the server no longer takes a cursor
-READERS: Final = 2  # lists turned into tables at a time
-
-Ref = tuple[str, str]
-Key = TypeVar("Key")
-Result = TypeVar("Result")
-ReaderOf = Callable[[PullReport, str], Reader]
+FRESH: Final = timedelta(days=1)  # how long a pull takes a snapshot for good
+LINE_MAX: Final = 300  # characters that say of one failed set what was wrong
 
 
 def load_test_set(
@@ -47,7 +33,7 @@ def load_test_set(
     *,
     client: Client | None = None,
     progress: bool | None = None,
-    on_error: str = "raise",
+    on_error: OnError = "raise",
 ) -> CaseSet:
     """Pull a version of a corrections test set into memory.
 
@@ -91,7 +77,7 @@ def load_test_sets(
     client: Client | None = None,
     workers: int = 4,
     progress: bool | None = None,
-    on_error: str = "raise",
+    on_error: OnError = "raise",
 ) -> CaseSet:
     """Pull several test sets into one CaseSet.
 
@@ -126,16 +112,10 @@ def load_test_sets(
     (('acme.demo', '1.1.0'), ('acme.demo', '1.0.0'))
     """
     wanted = _checked_refs(refs)
-    title = _name(wanted[0]) if len(wanted) == 1 else f"{len(wanted)} test sets"
-    with _shared(client, title, progress, on_error, workers) as pull:
-
-        def load(ref: Ref) -> tuple[Tables, PullReport]:
-            return pull.in_memory(
-                _name(ref), lambda: pull.test_set(ref), lambda report, bad: Reader.corrections(*ref, report, bad)
-            )
-
-        parts = _spread(load, wanted, 2 * workers, pull.stop)
-        source = Source(test_sets=tuple(wanted), origin=pull.client.origin, fetched_at=datetime.now(UTC))
+    title = Listing(wanted[0]).name() if len(wanted) == 1 else f"{len(wanted)} test sets"
+    with walks(client, title, progress, on_error, workers) as load:
+        parts = spread(load.in_memory, [Listing(ref) for ref in wanted], 2 * workers, load.stop)
+        source = Source(test_sets=tuple(wanted), origin=load.client.origin, fetched_at=datetime.now(UTC))
     report = PullReport()
     for _, counts in parts:
         report.add(counts)
@@ -148,7 +128,7 @@ def load_agent_cases(
     *,
     client: Client | None = None,
     progress: bool | None = None,
-    on_error: str = "raise",
+    on_error: OnError = "raise",
 ) -> CaseSet:
     """Pull an agent's live test set: retired cases stay listed.
 
@@ -183,50 +163,52 @@ def load_agent_cases(
        kind  retired
     0  hand    False
     """
-    with _shared(client, f"agent {agent_id}", progress, on_error) as pull:
-
-        def pages() -> Generator[Page, None, None]:
-            return pull.client.agent_case_pages(agent_id, project_id, on_wait=pull.line.waiting, stop=pull.stop)
-
-        def load(agent: str) -> tuple[Tables, PullReport]:
-            return pull.in_memory(
-                f"test set of agent {one_line(agent, 120)}", pages, lambda report, bad: Reader.agent(agent, report, bad)
-            )
-
-        [(tables, report)] = _spread(load, [agent_id], 1, pull.stop)
-        source = Source(agent_id=agent_id, origin=pull.client.origin, fetched_at=datetime.now(UTC))
+    listing = Listing(agent_id, project_id)
+    with walks(client, f"agent {agent_id}", progress, on_error) as load:
+        [(tables, report)] = spread(load.in_memory, [listing], 1, load.stop)
+        source = listing.source(load.client)
     return CaseSet(tables, source, report)
 
 
 def pull(
     refs: Iterable[Ref],
     *,
-    into: str | os.PathLike[str],
+    into: Place,
     client: Client | None = None,
     workers: int = 4,
+    max_age: timedelta = FRESH,
     progress: bool | None = None,
-    on_error: str = "raise",
+    on_error: OnError = "raise",
 ) -> list[SnapshotInfo]:
     """Pull test sets straight to disk, one snapshot folder each, in bounded memory.
+
+    Run again, it does what is missing or stale: an interrupted pull goes on, and a failed set is tried anew.
 
     Parameters
     ----------
     refs
         Pairs of test set and version, each once.
     into
-        Folder that gets a folder ``<test set>-<version>`` for each.
+        Folder, or URL of one, that gets a folder ``<test set>-<version>`` for each.
+    max_age
+        How old a snapshot may be that is left as it is: one of the same test set and version from the same server,
+        whole, unfiltered, and, unless ``on_error`` is ``"report"``, with no unreadable case left out. A day unless
+        given; ``timedelta(0)`` pulls everything again. An erasure shows only once a set is pulled again.
     client, workers, progress, on_error
         As in `load_test_sets`.
 
     Returns
     -------
     list of SnapshotInfo
-        What each snapshot says of itself, in the order of ``refs``.
+        What each snapshot says of itself, in the order of ``refs``; ``fetched_at`` tells which were left as they were.
 
     Raises
     ------
+    ConfigError
+        An argument cannot be used; nothing was sent.
     CasekitError
-        A set could not be pulled; its old snapshot stands, and the others are not held up by it.
+        A set could not be pulled; its old snapshot stands, and the others are not held up by it. This is the error of
+        the first such set in the order of ``refs``; its notes name each of them with what was wrong.
 
     Examples
     --------
@@ -239,38 +221,58 @@ def pull(
     ((('acme.demo', '1.0.0'),), 0)
     """
     wanted = _checked_refs(refs)
+    check_age(max_age)
     title = f"{len(wanted)} test set{'s' if len(wanted) != 1 else ''}"
-    with _shared(client, title, progress, on_error, workers) as pull:
+    with walks(client, title, progress, on_error, workers) as load:
 
         def to_disk(ref: Ref) -> SnapshotInfo | CasekitError:
+            place = inside(into, folder_name(*ref))
             try:
-                return pull.on_disk(ref, Path(into) / folder_name(*ref))
+                there = _young(place, Listing(ref).source(load.client), max_age)
+                if there is not None and (on_error == "report" or not there.report.bad_cases):
+                    return there
+                return load.on_disk(Listing(ref), place)
             except CasekitError as error:
-                return error
+                return _without_frames(error)
 
-        results = _spread(to_disk, wanted, 2 * workers, pull.stop)
+        results = spread(to_disk, wanted, 2 * workers, load.stop)
     failed = [(ref, error) for ref, error in zip(wanted, results, strict=True) if isinstance(error, CasekitError)]
     if failed:
-        error = failed[0][1]
-        names = one_line(", ".join(_name(ref) for ref, _ in failed), 500)
-        error.add_note(f"{len(failed)} of {len(wanted)} failed: {names}")
-        raise error
+        raise _told(failed, len(wanted))
     return [info for info in results if isinstance(info, SnapshotInfo)]
 
 
-@contextmanager
-def _shared(
-    client: Client | None, title: str, progress: bool | None, on_error: str, workers: int = 1
-) -> Iterator[_Pull]:
-    """What the walks of a load share; a client that was made for it is closed after it."""
-    if workers < 1:
-        raise ConfigError(f"workers is a whole number from 1, not {workers!r}")
-    if on_error not in ("raise", "report"):
-        raise ConfigError(f"on_error is 'raise' or 'report', not {on_error!r}")
-    with ExitStack() as stack:
-        asked = client if client is not None else stack.enter_context(Client())
-        line = stack.enter_context(Progress(one_line(title, 60), progress))
-        yield _Pull(asked, line, on_error, threading.Semaphore(workers))
+def _young(place: Place, source: Source, max_age: timedelta) -> SnapshotInfo | None:
+    """The snapshot that stands there, where it is one that a pull from this source need not replace yet."""
+    try:
+        info = standing(place)
+    except SnapshotBusyError:
+        raise
+    except SnapshotError:
+        return None  # no snapshot or a damaged one: the pull makes it, or says why it cannot
+    same = (info.test_sets, info.agent_id, info.origin) == (source.test_sets, source.agent_id, source.origin)
+    # One from the future is of a clock that is wrong, and would never grow old.
+    return info if same and timedelta(0) <= info.age < max_age and not info.left_out else None
+
+
+def _without_frames(error: CasekitError) -> CasekitError:
+    """The error without the pages and tables that its frames, and those of what led to it, would keep in memory."""
+    led: BaseException | None = error
+    while led is not None:
+        traceback.clear_frames(led.__traceback__)
+        led = led.__cause__ or led.__context__
+    return error
+
+
+def _told(failed: list[tuple[Ref, CasekitError]], asked: int) -> CasekitError:
+    """The first error, with notes that name every set that failed."""
+    lines = [one_line(f"{Listing(ref).name()}: {type(error).__name__}: {error}", LINE_MAX) for ref, error in failed]
+    first = failed[0][1]
+    first.add_note(f"{len(failed)} of {asked} failed:")
+    for line in lines:
+        first.add_note(f"  {line}")
+    first.add_note("Call pull again to go on: what is whole and younger than max_age is not pulled again.")
+    return first
 
 
 def folder_name(test_set_id: str, version: str) -> str:
@@ -288,136 +290,6 @@ def folder_name(test_set_id: str, version: str) -> str:
     return f"{safe}-{version}"
 
 
-# ---------------------------------------------------------------- one list
-
-
-@dataclass
-class _Pull:
-    """What all walks of one load share.
-
-    Attributes
-    ----------
-    client, line
-        Who asks, and who tells of it.
-    on_error
-        What to do about a case that cannot be read.
-    fetching
-        A place for each list whose pages are on their way at a time.
-    turns
-        A turn for each list whose pages are being read at a time. Python reads one after the other in any case: more
-        readers would only keep the fetching threads from their next request.
-    stop
-        Set when no walk is to go on.
-    """
-
-    client: Client
-    line: Progress
-    on_error: str
-    fetching: threading.Semaphore
-    turns: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(READERS))
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def test_set(self, ref: Ref) -> Generator[Page, None, None]:
-        return self.client.test_set_pages(*ref, on_wait=self.line.waiting, stop=self.stop)
-
-    def in_memory(
-        self, about: str, pages: Callable[[], Generator[Page, None, None]], reader: ReaderOf
-    ) -> tuple[Tables, PullReport]:
-        def walk(report: PullReport) -> Tables:
-            reading = reader(report, self.on_error)
-            with self.turns, closing(self._bodies(pages(), report)) as bodies:
-                tables = joined(reading.groups(bodies))
-            digests: list[bytes] = []
-
-            def digest_at(place: int) -> bytes:
-                if not digests:
-                    digests.extend(case_digests(tables))
-                return digests[place]
-
-            reading.check_repeats(digest_at)
-            return tables
-
-        return self._restarted(about, walk)
-
-    def on_disk(self, ref: Ref, folder: Path) -> SnapshotInfo:
-        def walk(report: PullReport) -> SnapshotInfo:
-            reading = Reader.corrections(*ref, report, self.on_error)
-            with SnapshotWriter(folder) as writer:
-                with self.turns, closing(self._bodies(self.test_set(ref), report)) as bodies:
-                    for group in reading.groups(bodies):
-                        writer.add(group)
-                reading.check_repeats(writer.digest_at)
-                source = Source(test_sets=(ref,), origin=self.client.origin, fetched_at=datetime.now(UTC))
-                return writer.finish(source, report)
-
-        return self._restarted(_name(ref), walk)[0]
-
-    def _restarted(self, about: str, walk: Callable[[PullReport], Result]) -> tuple[Result, PullReport]:
-        """A walk from the first page to the last, begun again when the server no longer takes its cursor."""
-        restarts, retries, waited = 0, 0, 0.0
-        while True:
-            report = PullReport(restarts=restarts, retries=retries, waited=waited)
-            try:
-                return walk(report), report
-            except CursorError as error:
-                restarts, retries, waited = restarts + 1, report.retries, report.waited
-                if restarts > RESTARTS:
-                    raise CursorError(
-                        f"{about}: begun {restarts} times, and each time the server refused its own cursor before the "
-                        "end: try again later",
-                        status=error.status,
-                        code=error.code,
-                        message=error.message,
-                        details=error.details,
-                        request_id=error.request_id,
-                        retry_after=error.retry_after,
-                        attempts=error.attempts,
-                        waited=waited,
-                    ) from None
-            except (ProtocolError, SchemaError, LimitError) as error:
-                page = about if isinstance(error, IncompletePull) else f"{about}, page {report.pages + 1}"
-                request_id = report.request_ids[-1] if report.request_ids else None
-                if isinstance(error, ProtocolError) and about not in str(error):  # the reader knows bytes alone
-                    raise type(error)(f"{page}: {error}", request_id=request_id) from None
-                error.add_note(f"{page}, request id {request_id or 'unknown'}")
-                raise
-
-    def _bodies(self, pages: Generator[Page, None, None], report: PullReport) -> Generator[bytes, None, None]:
-        """The bodies of a list's pages, for a reader that has a turn; while it waits, others have it.
-
-        Whoever takes them closes them: an error that somebody keeps would keep them open with it.
-        """
-        with _apart(self.turns):
-            self.fetching.acquire()
-        try:
-            with closing(pages):
-                while True:
-                    with _apart(self.turns):
-                        page = next(pages, None)
-                    if page is None:
-                        return
-                    report.note_request(page.request_id)
-                    report.retries += page.retries
-                    report.waited += page.waited
-                    yield page.body
-                    self.line.advance(1)
-        finally:
-            self.fetching.release()  # the next list is fetched while this one's tables are made and written
-
-
-@contextmanager
-def _apart(turns: threading.Semaphore) -> Iterator[None]:
-    turns.release()
-    try:
-        yield
-    finally:
-        turns.acquire()
-
-
-def _name(ref: Ref) -> str:
-    return f"test set {one_line(ref[0], 120)} {one_line(ref[1], 60)}"
-
-
 def _checked_refs(refs: Iterable[Ref]) -> list[Ref]:
     wanted = []
     for ref in list[Any](refs):
@@ -428,24 +300,7 @@ def _checked_refs(refs: Iterable[Ref]) -> list[Ref]:
         wanted.append((ref[0], ref[1]))
     if not wanted:
         raise ConfigError("no test set was asked for: pass pairs such as ('acme.a', '1.0.0')")
-    twice = [ref for ref in wanted if wanted.count(ref) > 1]
-    if twice:
-        raise ConfigError(f"test set {twice[0][0]} {twice[0][1]} is asked for twice: its cases would count double")
+    ref, times = Counter(wanted).most_common(1)[0]
+    if times > 1:
+        raise ConfigError(f"{Listing(ref).name()} is asked for twice: its cases would count double")
     return wanted
-
-
-def _spread(work: Callable[[Key], Result], keys: Sequence[Key], threads: int, stop: threading.Event) -> list[Result]:
-    """The results in the order of the keys.
-
-    Even a single piece of work is done in a thread: Ctrl-C reaches this thread alone, which then has the others stop in
-    good order, so that nothing half-written stays behind.
-    """
-    pool = ThreadPoolExecutor(min(threads, len(keys)), thread_name_prefix="casekit-load")
-    try:
-        jobs = [pool.submit(work, key) for key in keys]
-        done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
-        failed = next((job for job in jobs if job in done and job.exception() is not None), None)
-        return [job.result() for job in ([failed] if failed is not None else jobs)]
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)

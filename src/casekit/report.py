@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-__all__ = ["BadCase", "PullReport"]
+from casekit.card import Facts, counted, html_card, sized, text_card
+from casekit.errors import one_line
+
+__all__ = ["BadCase", "OnError", "PullReport"]
+
+OnError: TypeAlias = Literal["raise", "report"]  # what to do about a case that cannot be read
 
 PATHS_KEPT = 1000  # paths of unknown members and odd values that are counted one by one
 OTHER_PATHS = "(other paths)"
 REQUEST_IDS_KEPT = 1000  # ids; enough to ask a server's operator about a pull, bounded for a long one
+SHOWN = 3  # of ids, paths and unreadable cases, on the card; of more, how many
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def _note(counter: Counter[str], paths: Iterable[str]) -> None:
         counter[path if known else OTHER_PATHS] += 1
 
 
-@dataclass
+@dataclass(repr=False)
 class PullReport:
     """What one load did: requests, waiting, and everything unusual it met.
 
@@ -156,3 +162,56 @@ class PullReport:
         parts += [f"{self.replaced_characters:,} lone surrogates replaced"] if self.replaced_characters else []
         parts += [f"{len(self.bad_cases):,} unreadable cases left out"] if self.bad_cases else []
         return "; ".join(parts)
+
+    def _facts(self) -> Facts:
+        """Name and text of each line of the card; what did not happen has no line, but for unreadable cases."""
+        cases = f"{self.cases:,}" + (f", {self.erased:,} erased" if self.erased else "")
+        road = f", {self.careful_pages:,} of them by the careful road" if self.careful_pages else ""
+        lines = [("cases", cases), ("pages", f"{self.pages:,}, {sized(self.bytes)}{road}")]
+        lines += [("came twice", f"{counted(self.duplicates, 'case')}, kept once")] if self.duplicates else []
+        if self.retries or self.waited:
+            lines += [("retries", f"{counted(self.retries, 'request')} sent again, {self.waited:,.1f} s waited")]
+        lines += (
+            [("begun again", f"{counted(self.restarts, 'time')}, because a cursor had expired")]
+            if self.restarts
+            else []
+        )
+        paths = {"unknown fields": self.unknown_fields, "odd values": self.odd_values}
+        lines += [(name, f"kept in extra_json: {_most(paths_)}") for name, paths_ in paths.items() if paths_]
+        if absent := +self.absent_fields:  # without those that were never missed
+            lines += [("absent fields", f"this server leaves out {_most(absent)}")]
+        if self.replaced_characters:
+            lines += [("replaced", f"{counted(self.replaced_characters, 'lone surrogate')}, by U+FFFD")]
+        lines += [("unreadable", self._unreadable())]
+        return lines + ([("request ids", _some(self.request_ids))] if self.request_ids else [])
+
+    def _unreadable(self) -> str:
+        named = [
+            f"{one_line(bad.case_id or '(no id)', 60)} at {one_line(bad.path or '/', 60)}: {one_line(bad.problem, 80)}"
+            for bad in self.bad_cases[:SHOWN]
+        ]
+        left_out = f"{counted(len(self.bad_cases), 'case')} left out: " if named else ""
+        return left_out + "; ".join(named or ["none"]) + _more(len(self.bad_cases))
+
+    def __repr__(self) -> str:
+        """The card in text."""
+        return text_card("", self._facts(), kind="PullReport")
+
+    def _repr_html_(self) -> str:
+        """The card that a notebook shows."""
+        return html_card("", self._facts(), kind="PullReport")
+
+
+def _most(paths: Counter[str]) -> str:
+    """The paths that were met most, with how often; the same whatever order they were met in."""
+    often = sorted(paths.items(), key=lambda entry: (-entry[1], entry[0]))
+    return ", ".join(f"{one_line(path, 60)} ({count:,} ×)" for path, count in often[:SHOWN]) + _more(len(paths))
+
+
+def _some(ids: list[str]) -> str:
+    kept = f" (the first {REQUEST_IDS_KEPT:,} are kept)" if len(ids) == REQUEST_IDS_KEPT else ""
+    return ", ".join(one_line(one, 60) for one in ids[:SHOWN]) + _more(len(ids)) + kept
+
+
+def _more(count: int) -> str:
+    return f" and {count - SHOWN:,} more" if count > SHOWN else ""

@@ -13,7 +13,9 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["FORMAT_COLUMNS", "TABLES", "dictionary", "empty_tables"]
+from casekit.errors import ConfigError, nearest, one_line
+
+__all__ = ["FORMAT_COLUMNS", "TABLES", "check_table", "dictionary", "empty_tables"]
 
 STRING: Final = pa.string()
 INT: Final = pa.int64()
@@ -205,6 +207,23 @@ TABLES: Final[dict[str, pa.Schema]] = {
 def empty_tables() -> dict[str, pa.Table]:
     """All tables with all columns and no rows."""
     return {name: schema.empty_table() for name, schema in TABLES.items()}
+
+
+def check_table(name: str) -> None:
+    """Refuse a name that is no table's.
+
+    Parameters
+    ----------
+    name
+        What the caller asked for.
+
+    Raises
+    ------
+    ConfigError
+        No table has that name; the message has the nearest one, or all of them.
+    """
+    if name not in list(TABLES):  # a list or a frame has no place in a dict
+        raise ConfigError(f"no table is called {one_line(repr(name), 200)}; {nearest(name, TABLES)}")
 
 
 def dictionary() -> list[dict[str, str | bool]]:

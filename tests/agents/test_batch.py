@@ -11,8 +11,8 @@ from pandas.testing import assert_frame_equal
 
 import casekit as ck
 from casekit.caseset import CaseSet
-from casekit.connection import Answer, Connection
 from casekit.errors import ConfigError, JournalError, NotFoundError
+from casekit.http.connection import Answer, Connection
 from casekit.journal import Journal
 from casekit.writes import add_cases, retire_cases
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 import casekit as ck
-from casekit.connection import Answer, Connection, Lost
 from casekit.documents import AgentCase
 from casekit.errors import (
     ApiError,
@@ -25,6 +24,7 @@ from casekit.errors import (
     ServerError,
     TransportError,
 )
+from casekit.http.connection import Answer, Connection, Lost
 from casekit.journal import Journal
 
 AGENT = "acme.drafting"

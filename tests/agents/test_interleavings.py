@@ -15,10 +15,10 @@ import pytest
 
 import casekit as ck
 from casekit import journal as journal_module
-from casekit.connection import Answer, Connection, Lost, Request, head
 from casekit.errors import BusyError, ConflictError, ServerError, TransportError
+from casekit.http.connection import Answer, Connection, Lost, Request, head
+from casekit.http.secret import Token
 from casekit.journal import Journal
-from casekit.secret import Token
 from casekit.server.app import Api
 from casekit.server.faults import Fault, Faults
 from casekit.server.store import Store

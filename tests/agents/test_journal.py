@@ -14,8 +14,8 @@ import pytest
 
 from casekit import journal as journal_module
 from casekit.errors import JournalError
+from casekit.http.secret import Token
 from casekit.journal import Journal, Write, state_folder
-from casekit.secret import Token
 
 TOKEN = Token("tok-0123456789")
 WORDS = "the reviewer said the tool was removed"
@@ -120,7 +120,7 @@ def test_a_write_long_past_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_process_that_dies_leaves_the_key_behind(state: Path) -> None:
     """What began before the end of a process is pending after it, and has the key that was sent."""
     program = (
-        "import os\nfrom casekit.journal import Journal, Write\nfrom casekit.secret import Token\n"
+        "import os\nfrom casekit.journal import Journal, Write\nfrom casekit.http.secret import Token\n"
         "write = Write.of('https://api.example.com', Token('tok-0123456789'), 'POST', '/v1', b'{}')\n"
         "print(Journal().begin(write).key, flush=True)\nos._exit(9)\n"
     )

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from io import BytesIO
 from itertools import pairwise, permutations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from cases.calls import Outcome
 from cases.player import Player, Request
@@ -284,6 +288,26 @@ def _display(expected: Mapping[str, Any], cases: ck.CaseSet) -> None:
     assert not any(re.search(r"0x[0-9a-f]{6}|http://|127\.0\.0\.1", text) for text in texts)
 
 
+def _export(expected: Mapping[str, str], cases: ck.CaseSet) -> None:
+    """No text of a spreadsheet may look like a formula, numbers stay numbers, and what is replaced is said."""
+    with TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for name in TABLES:
+            file = Path(folder, f"{name}.csv")
+            cases.to_csv(file, table=name)
+            with file.open(encoding="utf-8", newline="") as lines:
+                rows = list(csv.DictReader(lines, strict=True))
+            assert len(rows) == cases.arrow(name).num_rows
+            numbers = {field.name for field in TABLES[name] if pa.types.is_primitive(field.type)}
+            for row in rows:
+                assert not any(row[column][:1] in tuple("=+-@\t\r") for column in row.keys() - numbers if row[column])
+                assert not any(row[column].startswith("'") for column in numbers)
+            cases.to_csv(file, table=name, safe=False)
+        report = cases.to_excel(Path(folder, "book.xlsx"))
+    assert set(expected) <= {"csv_or_excel", "excel_or_csv"}
+    assert bool(report.changes()) == any("book.xlsx" in str(one.message) for one in said)
+
+
 def _plot(expected: Mapping[str, Any], cases: ck.CaseSet) -> None:
     if "raises" not in expected:
         return  # checked where modules are blocked
@@ -399,6 +423,7 @@ OF_CASES: dict[str, Callable[[Any, ck.CaseSet], None]] = {
     "display": _display,
     "erased": _erased,
     "expert": _expert,
+    "export": _export,
     "filter": _filter,
     "frame": _frame,
     "groups": _groups,
@@ -413,7 +438,6 @@ OF_CASES: dict[str, Callable[[Any, ck.CaseSet], None]] = {
 OF_CALLS: dict[str, Any] = {
     "elapsed_s_max": _elapsed,
     "error": _error,
-    "export": lambda expected, outcome, player: None,  # casekit has no export of its own
     "message_max": _message_max,
     "requests": _requests,
     "retired": _retired,

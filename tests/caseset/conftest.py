@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from documents_strategy import page
 
-from casekit.caseset import CaseSet, Source
+from casekit.caseset import CaseSet
 from casekit.report import PullReport
+from casekit.source import Source
 from casekit.wire import Reader, joined
 
 Made = Callable[..., CaseSet]

@@ -12,10 +12,11 @@ from documents_strategy import Document, cases, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casekit.caseset import CaseSet, LeftOut, Source
+from casekit.caseset import CaseSet
 from casekit.errors import ConfigError
 from casekit.report import PullReport
 from casekit.schema import TABLES, empty_tables
+from casekit.source import LeftOut, Source
 from casekit.wire import Reader, joined
 
 Made = Callable[..., CaseSet]

@@ -136,7 +136,7 @@ def test_a_table_that_is_not_there_is_named(frozen: Made) -> None:
     """Asking for a table that no CaseSet has names the nearest, or all."""
     with pytest.raises(ConfigError, match="no table is called 'item'; did you mean 'items'"):
         frozen().arrow("item")
-    with pytest.raises(ConfigError, match="there are cases, items"):
+    with pytest.raises(ConfigError, match="there are 'cases', 'items'"):
         frozen().arrow("xyz")
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casekit.address import checked_address, origin, proxy_variable, segment
 from casekit.errors import ConfigError
+from casekit.http.address import checked_address, origin, proxy_variable, segment
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from casekit import background as subject
-from casekit.background import Background
 from casekit.errors import TransportError
+from casekit.http import background as subject
+from casekit.http.background import Background
 
 
 class Line:

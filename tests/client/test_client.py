@@ -21,9 +21,9 @@ from client.conftest import Serve
 from client.pages import PAGE, QUICK, TOKEN, always, at, first, page, refusal
 
 import casekit as ck
-from casekit.background import Background
-from casekit.connection import Connection
 from casekit.errors import AuthError, ConfigError, TransportError
+from casekit.http.background import Background
+from casekit.http.connection import Connection
 
 REF = ("acme.a", "1.0.0")
 ClientOf = Callable[..., ck.Client]

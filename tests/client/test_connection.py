@@ -19,10 +19,10 @@ from client.conftest import Serve
 from client.pages import PAGE, PAGE_TEXT, TOKEN, always
 
 import casekit as ck
-from casekit import connection as subject
-from casekit.connection import Answer, Connection, Lost, Request, tls_context
 from casekit.errors import CasekitError, ConfigError
-from casekit.secret import Token
+from casekit.http import connection as subject
+from casekit.http.connection import Answer, Connection, Lost, Request, tls_context
+from casekit.http.secret import Token
 
 BODY = PAGE_TEXT.encode()
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casekit.cursor import is_cut, next_cursor
 from casekit.errors import IncompletePull, ProtocolError
+from casekit.http.cursor import is_cut, next_cursor
 
 FREE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),

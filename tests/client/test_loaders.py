@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -170,7 +171,12 @@ def test_a_failed_list_does_not_hold_up_the_others(serve: Serve, client_of: Clie
     client = client_of(serve(*refused, *lists(5)))
     with pytest.raises(AuthError, match="test set s1") as caught:
         ck.pull(refs(5), into=tmp_path, client=client, workers=2)
-    assert caught.value.__notes__ == ["2 of 5 failed: test set s1 1.0.0, test set s3 1.0.0"]
+    first, *named, last = caught.value.__notes__
+    assert first == "2 of 5 failed:"
+    starts = [f"  test set {name} 1.0.0: AuthError: " for name in ("s1", "s3")]
+    assert [note[: len(starts[0])] for note in named] == starts
+    assert all("code permission-denied" in note and "\n" not in note for note in named)
+    assert last.startswith("Call pull again to go on")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s0-1.0.0", "s2-1.0.0", "s4-1.0.0"]
 
 
@@ -265,7 +271,7 @@ def test_a_full_disk_leaves_what_stood_there(serve: Serve, client_of: ClientOf, 
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
         try:
             with pytest.raises(SnapshotError, match="File too large"):
-                ck.pull(refs(1), into=tmp_path, client=client)
+                ck.pull(refs(1), into=tmp_path, client=client, max_age=timedelta(0))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert contents(tmp_path) == before
@@ -286,10 +292,12 @@ def test_a_place_that_cannot_be_written_is_told(serve: Serve, client_of: ClientO
 
 def test_two_pulls_of_one_target_leave_it_whole(serve: Serve, client_of: ClientOf, tmp_path: Path) -> None:
     """Of two writers at a time one must win and the other be told, and the snapshot be whole."""
-    client = client_of(serve(*lists(1, pages=5, delay_ms=20)))
+    client = client_of(serve(*lists(1, pages=5, delay_ms=100)))
     outcomes: list[object] = []
+    together = threading.Barrier(2)
 
     def write() -> None:
+        together.wait()
         try:
             outcomes.append(ck.pull(refs(1), into=tmp_path, client=client))
         except SnapshotBusyError as error:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import casekit as ck
 from casekit.errors import ConfigError
-from casekit.retry import Retry, asked_wait, http_date
+from casekit.http.retry import Retry, asked_wait, http_date
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from casekit.secret import Token, keep_out_of_logs
+from casekit.http.secret import Token, keep_out_of_logs
 
 VALUES = ["tok-1234567890", "a.b_c~d+e/f==", "1|laravel-like-token", "odd\"quote\\back's", "x" * 500]
 CODINGS: dict[str, Callable[[str], str]] = {

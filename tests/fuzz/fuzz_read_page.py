@@ -19,7 +19,7 @@ import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 with atheris.instrument_imports(include=["casekit"]):
     from casekit.errors import CasekitError
-    from casekit.report import PullReport
+    from casekit.report import OnError, PullReport
     from casekit.wire import Reader, case_digests, documents, joined
 
 DATA = Path(__file__).parents[1] / "data"
@@ -38,7 +38,7 @@ def seeds(folder: Path) -> None:
 def target(data: bytes) -> None:
     """One input: the first byte chooses the list and what is done with a bad case."""
     kind, body = (data[0], data[1:]) if data[:1].isdigit() else (0, data)
-    on_error = ("raise", "report")[kind & 1]
+    on_error: OnError = "report" if kind & 1 else "raise"
     report = PullReport()
     reader = (
         Reader.agent("acme.agent", report, on_error)

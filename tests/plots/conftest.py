@@ -95,6 +95,7 @@ def weights_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
             "gini": 0.3,
             "kish_low": 1.0,
             "kish_high": 1.0,
+            "level": 0.95,
             "reason": pd.Series([None] * n, dtype=object),
         }
     )
@@ -116,7 +117,7 @@ def precision_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
     return frame.assign(**columns)
 
 
-def ranks_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
+def keys_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
     """Make a frame as rank_keys returns it: shrunk rates between the rates and their mean."""
     rates = rates_frame(labels)
     frame = rates[["version"]].assign(
@@ -168,7 +169,7 @@ def comparison_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
     return frame.assign(**columns)
 
 
-def agreement_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
+def coefficients_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
     """Make a frame as agreement returns it, of the columns that are drawn."""
     rates = rates_frame(labels)
     values = {"percent": 0.8, "ac1": 0.6, "alpha": 0.5}
@@ -182,6 +183,37 @@ def agreement_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
         few_cases=False,
         level=0.95,
         reason=rates["reason"],
+    )
+    return frame.assign(**columns)
+
+
+def ranks_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
+    """Make a frame as rank_rates returns it, with one rank per label."""
+    rates = rates_frame(labels).drop(columns=["version", "method"])
+    rates.insert(0, "rank", pd.Series(range(len(labels)), dtype="Int64"))
+    frame = rates.assign(n_slots=40, n_judged=30, n_unjudged=10, n_stored_ranks=0, n_unmatched=0)
+    return frame.assign(**columns)
+
+
+def agreement_frame(labels: Sequence[Any], **columns: Any) -> pd.DataFrame:
+    """Make a frame as item_agreement returns it: every item contested, with 2 of 4 yes."""
+    n = len(labels)
+    frame = pd.DataFrame(
+        {
+            "case_id": [f"c{i}" for i in range(n)],
+            "item_no": 0,
+            "key": pd.Series(list(labels), dtype=object),
+            "n_yes": np.full(n, 2),
+            "n_corrections": 4,
+            "yes_share": 0.5,
+            "low": 0.15,
+            "high": 0.85,
+            "weight": 4.0,
+            "contested": True,
+            "contested_from": 0.4,
+            "level": 0.95,
+            "reason": pd.Series([None] * n, dtype=object),
+        }
     )
     return frame.assign(**columns)
 
@@ -211,9 +243,9 @@ def make_precision() -> FrameMaker:
 
 
 @pytest.fixture
-def make_ranks() -> FrameMaker:
+def make_keys() -> FrameMaker:
     """Frames as rank_keys returns them."""
-    return ranks_frame
+    return keys_frame
 
 
 @pytest.fixture
@@ -223,8 +255,20 @@ def make_comparison() -> FrameMaker:
 
 
 @pytest.fixture
-def make_agreement() -> FrameMaker:
+def make_coefficients() -> FrameMaker:
     """Frames as agreement returns them."""
+    return coefficients_frame
+
+
+@pytest.fixture
+def make_ranks() -> FrameMaker:
+    """Frames as rank_rates returns them."""
+    return ranks_frame
+
+
+@pytest.fixture
+def make_agreement() -> FrameMaker:
+    """Frames as item_agreement returns them."""
     return agreement_frame
 
 
@@ -237,19 +281,37 @@ class Kind:
     make: FrameMaker
 
 
-KINDS = [
+FORESTS = [
     Kind(plots.plot_yes_rates, "yes_rates", rates_frame),
     Kind(plots.plot_weights, "expert_weights", weights_frame),
     Kind(plots.plot_coverage, "coverage", coverage_frame),
     Kind(plots.plot_precision, "precision_at_k", precision_frame),
-    Kind(plots.plot_ranks, "rank_keys", ranks_frame),
+    Kind(plots.plot_keys, "rank_keys", keys_frame),
     Kind(plots.plot_comparison, "compare", comparison_frame),
-    Kind(plots.plot_agreement, "agreement", agreement_frame),
+    Kind(plots.plot_coefficients, "agreement", coefficients_frame),
+]
+PLANES = [
+    Kind(plots.plot_ranks, "rank_rates", ranks_frame),
+    Kind(plots.plot_agreement, "item_agreement", agreement_frame),
 ]
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.draw.__name__)
+@pytest.fixture(params=[*FORESTS, *PLANES], ids=lambda kind: kind.draw.__name__)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """Each plot in turn."""
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture(params=FORESTS, ids=lambda kind: kind.draw.__name__)
+def forest(request: pytest.FixtureRequest) -> Kind:
+    """Each plot with a row per group in turn."""
+    found: Kind = request.param
+    return found
+
+
+@pytest.fixture(params=PLANES, ids=lambda kind: kind.draw.__name__)
+def plane(request: pytest.FixtureRequest) -> Kind:
+    """Each plot with two scales in turn."""
     found: Kind = request.param
     return found

@@ -90,7 +90,14 @@ def test_look_alikes_are_numbered() -> None:
 def test_several_columns_are_joined() -> None:
     """Several keys stand beside each other, and each keeps some of its own when they are long together."""
     keys = pd.DataFrame({"version": ["1.0", "v" * 99], "kind": [None, "k" * 99]})
-    assert group_labels(keys) == ["1.0 · (missing)", "vvvvvvvvv…vvvvvvvv · kkkkkkkkk…kkkkkkkk"]
+    assert group_labels(keys) == ["1.0 · (missing)", "vvvvvvvvv…vvvvvvvv · kkkkkkkkk…kkkkkkkkk"]
+
+
+def test_what_a_short_key_leaves_a_long_one_takes() -> None:
+    """Beside a short key a long one keeps more than half of the label."""
+    (label,) = group_labels(pd.DataFrame({"case": ["c" * 99], "key": ["k1"]}))
+    assert label == f"{'c' * 17}…{'c' * 17} · k1"
+    assert len(label) == 40
 
 
 def test_no_column_is_one_group() -> None:

@@ -76,6 +76,12 @@ def test_unknown_is_in_the_legend_only_when_there(make_weights: Any) -> None:
     assert names == ["experts: yes", "experts: no", "others: yes", "others: no"]
 
 
+def test_the_level_of_the_shares_interval_is_told(make_weights: Any) -> None:
+    """The caption says at which level the interval in brackets is, and how it was found."""
+    words = caption(plot_weights(make_weights(["a"], level=0.9)))
+    assert "In brackets: 90 % interval of the share, Wilson's score" in words
+
+
 def test_known_zero_is_not_unknown(make_weights: Any) -> None:
     """Experts with no weight are a share of 0 %, which is not the same as unknown."""
     frame = make_weights(["a"], expert_yes_weight=0.0, expert_no_weight=0.0, other_no_weight=9.0)

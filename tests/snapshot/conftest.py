@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ import pytest
 from documents_strategy import page
 
 from casekit import files
-from casekit.caseset import CaseSet, Source
+from casekit.caseset import CaseSet
 from casekit.report import PullReport
+from casekit.source import Source
 from casekit.wire import Reader, joined
 
 Made = Callable[..., CaseSet]
@@ -100,10 +103,12 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 SCRIPT = """
 import sys, time
 from datetime import UTC, datetime
-from casekit.caseset import CaseSet, Source
+from casekit.caseset import CaseSet
+from casekit.source import Source
 from casekit.report import PullReport
 from casekit.wire import Reader, joined
-from casekit import files, snapshot, writer
+from casekit import files, snapshot
+from casekit.snapshots import target as targets, writer
 
 def made(*ids):
     subject = {"kind": "agent", "id": "acme.a", "version": "1.0.0"}
@@ -117,7 +122,7 @@ target = sys.argv[1]
 """
 
 
-def _script(body: str, folder: Path) -> subprocess.Popen[str]:
+def _script(body: str, folder: Path | str) -> subprocess.Popen[str]:
     """A process that works on a snapshot."""
     text = SCRIPT + textwrap.dedent(body)
     environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
@@ -127,6 +132,89 @@ def _script(body: str, folder: Path) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def process() -> Callable[[str, Path], subprocess.Popen[str]]:
+def process() -> Callable[[str, Path | str], subprocess.Popen[str]]:
     """Start a process that works on a snapshot; ``target`` is its folder, ``made`` makes tables, ``source`` is one."""
     return _script
+
+
+S3_SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+server.stop()
+"""
+BUCKETS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Run a server of the S3 protocol, in a process of its own that ends with its standard input."""
+    with subprocess.Popen(
+        [sys.executable, "-c", S3_SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        yield f"http://127.0.0.1:{int(running.stdout.readline())}"
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Give the URL of an empty bucket, with the settings of the environment that lead s3fs there."""
+    import s3fs
+
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "KEYMARK")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRETMARK")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    name = f"bucket-{next(BUCKETS)}"
+    s3fs.S3FileSystem().mkdir(name)
+    yield f"s3://{name}"
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    """Give the URL of an empty folder in this process's memory."""
+    import fsspec
+
+    filesystem = fsspec.filesystem("memory")
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
+    yield "memory://snapshots"
+    filesystem.store.clear()
+    filesystem.pseudo_dirs[:] = [""]
+
+
+def stored_at(url: str) -> dict[str, bytes]:
+    """Every byte below a URL, by name."""
+    from fsspec.core import url_to_fs
+
+    filesystem, path = url_to_fs(url)
+    filesystem.invalidate_cache()
+    return {name.removeprefix(f"{path}/"): filesystem.cat_file(name) for name in filesystem.find(path)}
+
+
+@pytest.fixture
+def bytes_at() -> Callable[[str], dict[str, bytes]]:
+    """Give every byte below a URL."""
+    return stored_at
+
+
+@pytest.fixture
+def own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each thread a folder for temporary files of its own, so that they are as two machines to each other."""
+    folder = tmp_path_factory.mktemp("machines")
+
+    def own() -> str:
+        mine = folder / threading.current_thread().name
+        mine.mkdir(exist_ok=True)
+        return str(mine)
+
+    monkeypatch.setattr("casekit.files.tempfile.gettempdir", own)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from casekit.caseset import CaseSet
 from casekit.errors import SnapshotError
-from casekit.manifest import MANIFEST_MAX, SnapshotInfo
 from casekit.schema import TABLES
 from casekit.snapshot import read_snapshot, snapshot_info, verify_snapshot, write_snapshot
+from casekit.snapshots.manifest import MANIFEST_MAX, SnapshotInfo
 
 Made = Callable[..., CaseSet]
 
@@ -266,7 +266,7 @@ def test_no_manifest_is_written_that_cannot_be_read(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A manifest that would be too large to read is not written, and nothing is left behind."""
-    monkeypatch.setattr("casekit.manifest.MANIFEST_MAX", 500)
+    monkeypatch.setattr("casekit.snapshots.manifest.MANIFEST_MAX", 500)
     with pytest.raises(SnapshotError, match="more than 500"):
         write_snapshot(made("a"), tmp_path / "s")
     assert list(tmp_path.iterdir()) == []
@@ -326,7 +326,7 @@ def test_damage_that_is_met_later_is_named(folder: Path) -> None:
         _ = found.items
 
 
-@pytest.mark.parametrize("name", ["casekit.snapshot._manifest_text", "casekit.snapshot.hashlib.file_digest"])
+@pytest.mark.parametrize("name", ["casekit.snapshots.folder.Path.open", "casekit.snapshots.stored.hashlib.file_digest"])
 def test_what_the_system_will_not_read_is_named(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the system while reading is a SnapshotError that says which."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from casekit import files, parquet, writer
-from casekit.caseset import CaseSet, Source
-from casekit.errors import SnapshotError
+from casekit import files
+from casekit.caseset import CaseSet
+from casekit.errors import SnapshotBusyError, SnapshotError
 from casekit.report import PullReport
-from casekit.snapshot import read_snapshot, write_snapshot
-from casekit.writer import SnapshotWriter
+from casekit.snapshot import read_snapshot, verify_snapshot, write_snapshot
+from casekit.snapshots import parquet, target
+from casekit.snapshots.target import standing
+from casekit.snapshots.writer import SnapshotWriter
+from casekit.source import Source
 
 Made = Callable[..., CaseSet]
 Bytes = Callable[[Path], dict[str, bytes]]
@@ -67,7 +72,7 @@ def test_a_full_disk_at_the_end(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "x")
 
-    monkeypatch.setattr(writer, name, full)
+    monkeypatch.setattr(target, name, full)
     with pytest.raises(SnapshotError, match=r"No space left on device\. What stood there before stands"):
         write_snapshot(made("b"), tmp_path / "s")
     assert bytes_of(tmp_path) == before
@@ -89,7 +94,7 @@ def test_a_full_disk_while_writing(
     def full(self: Any, table: pa.Table, row_group_size: int) -> None:
         raise error
 
-    monkeypatch.setattr("casekit.parquet.pq.ParquetWriter.write_table", full)
+    monkeypatch.setattr("casekit.snapshots.parquet.pq.ParquetWriter.write_table", full)
 
     def write() -> None:
         with SnapshotWriter(tmp_path / "s") as writing:
@@ -123,6 +128,114 @@ def test_a_file_size_limit_is_a_snapshot_error(made: Made, tmp_path: Path, proce
     out, _ = running.communicate()
     assert out.startswith("refused")
     assert ids(tmp_path / "s") == ["old"]
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_disk_that_is_full_at_any_byte(made: Made, tmp_path: Path, process: Process) -> None:
+    """Wherever a file meets its limit, the old snapshot stands byte for byte and nothing is left beside it.
+
+    At some limit all fits; from there on the new snapshot stands.
+    """
+    write_snapshot(made("old"), tmp_path / "s")
+    running = process(
+        """
+        import json, resource, signal
+        from pathlib import Path
+        from casekit.errors import SnapshotError
+
+        def state():
+            return {str(p): p.read_bytes() for p in Path(target).parent.rglob("*") if p.is_file()}
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        before, seen, limit = state(), [], 0
+        while limit < 20_000:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+            try:
+                with writer.SnapshotWriter(target) as w:
+                    w.add(made("x"))
+                    w.finish(source, PullReport())
+                outcome = "written"
+            except SnapshotError as error:
+                outcome = "refused" if "What stood there before stands" in str(error) else str(error)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            seen.append((outcome, state() == before))
+            limit += 61
+            if outcome == "written":
+                break
+        print(json.dumps(seen))
+        """,
+        tmp_path / "s",
+    )
+    out, _ = running.communicate()
+    *refused, last = json.loads(out)
+    assert len(refused) > 30
+    assert all(one == ["refused", True] for one in refused)
+    assert last == ["written", False]
+    assert read_snapshot(tmp_path / "s").cases["case_id"].tolist() == ["x"]
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+@pytest.mark.parametrize("name", ["mkdir", "scandir", "listdir"])
+def test_a_folder_that_may_not_be_written(
+    made: Made, tmp_path: Path, bytes_of: Bytes, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the system refuses even to begin, the error says so, nothing has changed, and the lock is free again."""
+    write_snapshot(made("a"), tmp_path / "s")
+    before = bytes_of(tmp_path)
+    real = getattr(os, name)
+
+    def refused(path: Any, *rest: Any) -> Any:
+        if str(path).startswith(str(tmp_path)):
+            raise OSError(errno.EROFS, "x")
+        return real(path, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, name, refused)
+        with pytest.raises(SnapshotError, match="Read-only file system"):
+            write_snapshot(made("b"), tmp_path / "s")
+    assert bytes_of(tmp_path) == before
+    write_snapshot(made("c"), tmp_path / "s")
+
+
+def test_what_stands_is_told_as_it_is(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`standing` gives a whole snapshot and takes away what a killed writer left, or says why there is none."""
+    info = write_snapshot(made("a"), tmp_path / "s")
+    (tmp_path / ".s.12345678.casekit-tmp").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert standing("s") == info
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
+    with SnapshotWriter("s"), pytest.raises(SnapshotBusyError):
+        standing(tmp_path / "s")
+    with pytest.raises(SnapshotError, match="No such file or directory"):
+        standing("nowhere/s")
+    with pytest.raises(SnapshotError, match=r"t does not exist, so it is no snapshot"):
+        standing("t")
+    (tmp_path / "s" / "items.parquet").unlink()
+    with pytest.raises(SnapshotError, match=r"items\.parquet is missing"):
+        standing("s")
+
+
+def test_two_writers_at_once(way: str, made: Made, tmp_path: Path) -> None:
+    """Of writers that begin at the same moment each wins whole or is told; at least one wins, and one stands."""
+    together = threading.Barrier(4)
+    ended: list[str] = []
+
+    def write(name: str) -> None:
+        together.wait(10)
+        try:
+            write_snapshot(made(name), tmp_path / "s")
+            ended.append(name)
+        except SnapshotBusyError:
+            ended.append("busy")
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 4
+    assert ids(tmp_path / "s")[0] in ended
+    verify_snapshot(tmp_path / "s")
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
 
 

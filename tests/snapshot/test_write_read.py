@@ -17,14 +17,15 @@ from documents_strategy import Document, agent_cases, cases, page, pages, served
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from casekit import parquet, snapshot
-from casekit.caseset import CaseSet, LeftOut, Source
+from casekit.caseset import CaseSet
 from casekit.errors import SnapshotError
 from casekit.report import BadCase, PullReport
 from casekit.schema import TABLES
 from casekit.snapshot import read_snapshot, snapshot_info, verify_snapshot, write_snapshot
+from casekit.snapshots import parquet, stored
+from casekit.snapshots.writer import SnapshotWriter
+from casekit.source import LeftOut, Source
 from casekit.wire import Reader, case_digests, content_hash, joined
-from casekit.writer import SnapshotWriter
 
 ROOT = Path(__file__).parents[2]
 Made = Callable[..., CaseSet]
@@ -344,7 +345,7 @@ def test_many_snapshots_do_not_use_up_the_open_files(
     for n in range(3):
         write_snapshot(made(f"c{n}", version=f"{n}.0.0"), tmp_path / str(n))
     expected = read_snapshot(tmp_path)
-    monkeypatch.setattr(snapshot, "FOLDERS_OPEN", 2)
+    monkeypatch.setattr(stored, "FOLDERS_OPEN", 2)
     opened = len(os.listdir("/dev/fd"))
     found = read_snapshot(tmp_path)
     assert len(os.listdir("/dev/fd")) == opened

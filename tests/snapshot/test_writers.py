@@ -14,13 +14,15 @@ from typing import Any
 
 import pytest
 
-from casekit import files, snapshot
-from casekit.caseset import CaseSet, Source
+from casekit import files
+from casekit.caseset import CaseSet
 from casekit.errors import SnapshotBusyError, SnapshotError
 from casekit.report import PullReport
-from casekit.snapshot import read_snapshot, verify_snapshot, write_snapshot
+from casekit.snapshot import read_snapshot, snapshot_info, verify_snapshot, write_snapshot
+from casekit.snapshots import stored
+from casekit.snapshots.writer import SnapshotWriter
+from casekit.source import Source
 from casekit.wire import case_digests
-from casekit.writer import SnapshotWriter
 
 Made = Callable[..., CaseSet]
 Bytes = Callable[[Path], dict[str, bytes]]
@@ -143,7 +145,7 @@ def test_no_place_for_locks_is_an_error(made: Made, tmp_path: Path, monkeypatch:
 
 
 def test_a_second_writer_is_told(made: Made, tmp_path: Path) -> None:
-    """While one writes, another is refused at once; when it is done, the other may."""
+    """While one writes, another is refused; when it is done, the other may."""
     with SnapshotWriter(tmp_path / "s") as first:
         first.add(dict(made("a").tables))
         with pytest.raises(SnapshotBusyError, match="is being written by someone else"):
@@ -155,6 +157,16 @@ def test_a_second_writer_is_told(made: Made, tmp_path: Path) -> None:
         first.finish(Source(test_sets=(("acme.a", "1.0.0"),)), PullReport())
     write_snapshot(made("b"), tmp_path / "s")
     assert ids(tmp_path / "s") == ["b"]
+
+
+def test_a_reader_that_mends_does_not_refuse_a_writer(made: Made, tmp_path: Path) -> None:
+    """A lock that is held for an instant, as by a reader that brings a snapshot back, is waited for."""
+    lock = files.locked(tmp_path / "s")
+    mending = threading.Timer(0.05, lock.release)
+    mending.start()
+    write_snapshot(made("a"), tmp_path / "s")
+    mending.join()
+    assert ids(tmp_path / "s") == ["a"]
 
 
 def test_a_refused_writer_leaves_no_lock(made: Made, tmp_path: Path) -> None:
@@ -174,7 +186,7 @@ KILLED = {
             time.sleep(60)
         """,
     "before the swap": """
-        writer.swap = lambda staging, target: (print("ready", flush=True), time.sleep(60))
+        targets.swap = lambda staging, target: (print("ready", flush=True), time.sleep(60))
         with writer.SnapshotWriter(target) as w:
             w.add(made("x"))
             w.finish(source, PullReport())
@@ -296,11 +308,11 @@ def test_a_snapshot_that_is_never_still_is_told(made: Made, tmp_path: Path, monk
     """A folder that is replaced at every try is given up after some tries."""
     write_snapshot(made("a"), tmp_path / "s")
     (tmp_path / "s" / "items.parquet").unlink()
-    info, infos = snapshot.snapshot_info(tmp_path / "s"), iter(range(100))
-    monkeypatch.setattr(snapshot, "snapshot_info", lambda folder: replace(info, casekit=str(next(infos))))
+    info, infos = snapshot_info(tmp_path / "s"), iter(range(100))
+    monkeypatch.setattr(stored, "info_of", lambda folder: replace(info, casekit=str(next(infos))))
     with pytest.raises(SnapshotError, match="is being replaced again and again"):
         read_snapshot(tmp_path / "s")
     monkeypatch.undo()
-    monkeypatch.setattr(snapshot, "wait_for_swap", lambda folder: True)
+    monkeypatch.setattr(stored, "wait_for_swap", lambda folder: True)
     with pytest.raises(SnapshotError, match="is being replaced again and again"):
         read_snapshot(tmp_path / "nowhere")

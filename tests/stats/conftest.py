@@ -1,7 +1,8 @@
 """Inputs of the statistics' tests: reference values of other packages, small frames, and real data."""
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,22 @@ def _engines(frame: pd.DataFrame) -> dict[str, Any]:
 def engines() -> Callable[[pd.DataFrame], dict[str, Any]]:
     """Give a pandas frame to each other engine."""
     return _engines
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Start Spark in this process, on loopback alone."""
+    sql = pytest.importorskip("pyspark.sql")
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

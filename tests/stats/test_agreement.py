@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
-from casekit.stats import agreement, expert_agreement
+from casekit.stats import agreement, expert_agreement, item_agreement
 
 Reference = dict[str, Any]
 MakeItems = Callable[[list[dict[str, Any]]], pd.DataFrame]
@@ -251,3 +254,106 @@ def test_sides_that_never_vary_have_no_kappa(make_items: MakeItems) -> None:
     assert np.isnan(found["kappa"])
     assert "kappa: no variation" in found["reason"]
     assert "gap: identical" in found["reason"]
+
+
+def item_frame(counts: list[tuple[int, int]]) -> pd.DataFrame:
+    """Make an items frame of yes and no counts, each verdict of weight 1."""
+    frame = counts_frame([list(pair) for pair in counts]) if counts else counts_frame([[0, 0]]).iloc[:0]
+    return frame.assign(yes_weight=frame["yes"] * 1.0, total_weight=(frame["yes"] + frame["no"]) * 1.0)
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "contested"),
+    [
+        (0, 0, False),
+        (1, 0, False),
+        (0, 1, False),
+        (1, 1, True),
+        (2, 0, False),
+        (2, 1, False),
+        (2, 3, True),
+        (4, 6, True),
+        (3, 5, False),
+        (399, 601, False),
+        (400, 600, True),
+    ],
+)
+def test_contested_from_two_of_five(yes: int, no: int, contested: bool) -> None:
+    """An item is contested from 40 % on the side of fewer, exactly, and never with one correction."""
+    found = one(item_agreement(item_frame([(yes, no)])))
+    assert found["contested"] == contested
+    assert found["contested_from"] == 0.4
+    assert (found["n_yes"], found["n_corrections"]) == (yes, yes + no)
+
+
+@given(counts=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12), level=st.floats(0.5, 0.99))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_an_items_interval_is_wilsons(counts: list[tuple[int, int]], level: float) -> None:
+    """Share and interval are SciPy's of the item's own counts; an item without corrections keeps its row, with NaN."""
+    found = item_agreement(item_frame(counts), level=level)
+    assert len(found) == len(counts)
+    figures = found[["n_yes", "n_corrections", "yes_share", "low", "high"]].to_numpy(dtype=np.float64)
+    for (yes, n, share, low, high), reason in zip(figures.tolist(), found["reason"], strict=True):
+        if n == 0:
+            assert np.isnan([share, low, high]).all()
+            assert reason == "no corrections"
+            continue
+        expected = stats.binomtest(int(yes), int(n)).proportion_ci(confidence_level=level, method="wilson")
+        assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+        assert share == yes / n
+
+
+def test_contested_items_come_first() -> None:
+    """First the contested, with most corrections first and the most even of those; then the others; then by name."""
+    counts = [(9, 0), (1, 1), (2, 3), (5, 0), (3, 3), (2, 4), (0, 0), (2, 2), (2, 2)]
+    assert item_agreement(item_frame(counts))["case_id"].tolist() == [
+        *("c4", "c2", "c7", "c8", "c1"),
+        *("c0", "c5", "c3", "c6"),
+    ]
+
+
+def test_an_item_without_weight_is_an_item() -> None:
+    """Weights play no part: an item of weight 0 has its share, and its weight stands beside it."""
+    found = one(item_agreement(item_frame([(1, 1)]).assign(yes_weight=0.0, total_weight=0.0)))
+    assert (found["yes_share"], found["weight"], found["contested"]) == (0.5, 0.0, True)
+
+
+def test_an_items_name_is_what_the_frame_has(t1: pd.DataFrame) -> None:
+    """Case, number and key name an item, with set and version where the frame has them, missing ones last."""
+    found = item_agreement(t1)
+    assert found.columns[:4].tolist() == ["case_id", "item_no", "key", "n_yes"]
+    named = item_agreement(t1.assign(version="1", test_set_id=pd.Series([None] * len(t1), dtype="str")))
+    assert named.columns[:5].tolist() == ["test_set_id", "version", "case_id", "item_no", "key"]
+    pd.testing.assert_frame_equal(named[found.columns], found)
+
+
+def test_items_agree_in_every_engine(t1: pd.DataFrame, engines: Callable[[pd.DataFrame], dict[str, Any]]) -> None:
+    """Every engine gives the same items in the same order."""
+    expected = item_agreement(t1)
+    for native in engines(t1).values():
+        pd.testing.assert_frame_equal(item_agreement(native), expected)
+
+
+def test_items_add_up_to_agreement(mtbench: pd.DataFrame) -> None:
+    """Items, corrections and pairs that agree are those of the coefficient over all of them."""
+    found, whole = item_agreement(mtbench), one(agreement(mtbench))
+    n, yes = found["n_corrections"], found["n_yes"]
+    several = n >= 2
+    pairs = (yes * (yes - 1) + (n - yes) * (n - yes - 1))[several] / (n * (n - 1))[several]
+    assert pairs.mean() == pytest.approx(whole["percent"])
+    assert several.sum() == whole["n_compared"]
+    assert n.sum() == whole["n_corrections"]
+
+
+def test_items_that_cannot_be_are_refused() -> None:
+    """A level, a missing column and weights that contradict each other are named; no items make no rows."""
+    items = item_frame([(1, 1)])
+    with pytest.raises(ValueError, match="level=1"):
+        item_agreement(items, level=1)
+    with pytest.raises(KeyError, match="items has no column 'total_weight'"):
+        item_agreement(items.drop(columns="total_weight"))
+    with pytest.raises(ValueError, match="contradict"):
+        item_agreement(items.assign(yes_weight=3.0))
+    empty = item_agreement(items.iloc[:0])
+    assert len(empty) == 0
+    assert empty.dtypes.to_dict() == item_agreement(items).dtypes.to_dict()

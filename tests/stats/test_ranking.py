@@ -193,6 +193,15 @@ def test_no_output_is_counted(worked: Frames) -> None:
     assert found["reason"] == "no output items"
 
 
+def test_an_item_that_its_stored_rank_saves_is_not_unmatched(make_items: MakeItems) -> None:
+    """Where an output has no list, an item counts by its stored rank, and is left out only beyond k."""
+    ranked = pd.DataFrame({"case_id": ["c1"], "key": ["output"], "pointer": [""], "own_key": [False], "place": [None]})
+    row = {"case_id": "c1", "pointer": "/m/0", "yes": 1, "no": 0, "yes_weight": 1.0, "total_weight": 1.0}
+    items = make_items([{**row, "item_no": i, "key": f"k{i}", "rank": 5 * i} for i in range(2)])
+    found = one(precision_at_k(ranked.astype({"place": "Int64"}), items, k=2))
+    assert (found["n_items"], found["n_stored_ranks"], found["n_unmatched"]) == (1, 1, 1)
+
+
 def test_missing_columns_name_the_frame(worked: Frames) -> None:
     """The frame that lacks a column is named."""
     ranked, items = worked

@@ -1,7 +1,6 @@
 """The same statistics on PySpark, over a folder of Parquet files."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,15 @@ from casekit.stats import (
     coverage,
     expert_agreement,
     expert_weights,
+    item_agreement,
     precision_at_k,
     rank_keys,
+    rank_rates,
     segments_wide,
     yes_rates,
 )
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    """Start Spark in this process, on loopback alone."""
-    sql = pytest.importorskip("pyspark.sql")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +80,7 @@ def test_weights_and_agreement(spark: Any, folder: Path, items: pd.DataFrame) ->
     frame = spark.read.parquet(str(folder))
     same(expert_weights(frame, by="key"), expert_weights(items, by="key"))
     same(agreement(frame, by="key"), agreement(items, by="key"))
+    same(item_agreement(frame), item_agreement(items))
     same(expert_agreement(frame, by="version"), expert_agreement(items, by="version"))
     pd.testing.assert_frame_equal(rank_keys(frame), rank_keys(items), rtol=1e-9)
     same(yes_rates(frame, by="key", method="jackknife"), yes_rates(items, by="key", method="jackknife"))
@@ -115,10 +98,11 @@ def test_ranked_outputs(to_spark: Callable[[pd.DataFrame], Any], items: pd.DataF
     """Precision and coverage join in Spark as they do in Arrow."""
     kept = items.drop_duplicates(["case_id", "key"]).dropna(subset="key")
     ranked = kept[["test_set_id", "version", "case_id", "run_id", "key", "pointer"]].assign(own_key=True)
-    ranked["place"] = ranked.groupby("case_id").cumcount()
+    ranked["place"] = ranked["rank"] = ranked.groupby("case_id").cumcount()
     pair = to_spark(ranked), to_spark(kept)
     same(precision_at_k(*pair, k=2, by="version"), precision_at_k(ranked, kept, k=2, by="version"))
     same(coverage(*pair, by="version"), coverage(ranked, kept, by="version"))
+    same(rank_rates(*pair), rank_rates(ranked, kept))
 
 
 def test_segments(to_spark: Callable[[pd.DataFrame], Any], items: pd.DataFrame) -> None:

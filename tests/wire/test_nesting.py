@@ -11,13 +11,13 @@ import pytest
 from documents_strategy import Document, page
 
 from casekit.errors import LimitError
-from casekit.report import BadCase, PullReport
+from casekit.report import BadCase, OnError, PullReport
 from casekit.wire.roads import Batch, read_page
 from casekit.wire.structs import Case
 from casekit.wire.text import is_deep, without_depth
 
 
-def read(text: bytes, on_error: str = "raise") -> tuple[Batch, PullReport]:
+def read(text: bytes, on_error: OnError = "raise") -> tuple[Batch, PullReport]:
     """Read one page."""
     batch, report = Batch(), PullReport()
     read_page(text, Case, batch, report, on_error=on_error)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casekit.errors import ConfigError, IncompletePull, LimitError, SchemaError
-from casekit.report import BadCase, PullReport
+from casekit.report import BadCase, OnError, PullReport
 from casekit.wire import Reader, Tables, case_digests, documents, joined, reader
 
 AGENT_CASE: Document = {
@@ -36,7 +36,7 @@ def case(case_id: str, **members: Any) -> Document:
     return {"caseId": case_id, "subject": subject, "input": None, "output": None, "items": [], **members}
 
 
-def walk(bodies: Any, on_error: str = "raise", *, agent: bool = False) -> tuple[Tables, PullReport]:
+def walk(bodies: Any, on_error: OnError = "raise", *, agent: bool = False) -> tuple[Tables, PullReport]:
     """Read pages to their end, repeats compared."""
     report = PullReport()
     walking = (
@@ -188,7 +188,7 @@ def test_a_bad_time_of_retirement_is_named() -> None:
 def test_on_error_is_one_of_two_words() -> None:
     """Another word is an error before anything is read."""
     with pytest.raises(ConfigError, match="on_error is 'raise' or 'report', not 'ignore'"):
-        Reader.corrections("acme.a", "1.0.0", PullReport(), "ignore")
+        Reader.corrections("acme.a", "1.0.0", PullReport(), "ignore")  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------- counts

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casekit.errors import CasekitError, ProtocolError, SchemaError
-from casekit.report import BadCase, PullReport
+from casekit.report import BadCase, OnError, PullReport
 from casekit.wire.roads import Batch, _read_carefully, read_page
 from casekit.wire.structs import AgentCase, Case
 from casekit.wire.text import mended
@@ -26,7 +26,7 @@ CASE: Document = {
 ITEM: Document = {"key": "k", "yes": 1, "no": 0, "yesWeight": 1, "totalWeight": 1, "reasons": []}
 
 
-def read(body: bytes, on_error: str = "raise", kind: Any = Case) -> tuple[Batch, PullReport]:
+def read(body: bytes, on_error: OnError = "raise", kind: Any = Case) -> tuple[Batch, PullReport]:
     """Read one page."""
     batch, report = Batch(), PullReport()
     read_page(body, kind, batch, report, on_error=on_error)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["counted", "left_out", "line_words", "weight_words"]
+__all__ = ["WILSON", "counted", "left_out", "line_words", "weight_words"]
 
+WILSON: Final = "Wilson's score at the effective number of corrections; clustered by run"
 WEIGHTS: Final = {
     "recorded": "Weights as recorded: every correction at its group's weight.",
     "expert": "Experts' weights only.",
@@ -34,10 +35,10 @@ def counted(n: float, noun: str) -> str:
     return f"{n:,.0f} {noun}{'' if n == 1 else 's'}"
 
 
-def line_words(frame: pd.DataFrame, method: str) -> str:
-    """Say what the lines are: at which level, found how. Empty when the frame tells no level."""
+def line_words(frame: pd.DataFrame, method: str, *, sign: str = "Line", what: str = "interval") -> str:
+    """Say what the lines, or another ``sign``, are: at which level, found how. Empty when the frame tells no level."""
     levels = " and ".join(f"{100 * level:g} %" for level in frame["level"].dropna().unique())
-    return f"Line: {levels} interval, {method}." if levels and method else ""
+    return f"{sign}: {levels} {what}, {method}." if levels and method else ""
 
 
 def weight_words(frame: pd.DataFrame) -> list[str]:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.canvas import Groups, Sheet
 from casekit.plots.captions import line_words
 from casekit.plots.colours import VERMILION
 from casekit.plots.columns import check_frame, counts, floats, reason_texts
 from casekit.plots.intervals import FEW, Intervals
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from casekit.plots.colours import Colour
 
-__all__ = ["plot_agreement"]
+__all__ = ["plot_coefficients"]
 
 NAMES: Final = {"percent": "Percent", "ac1": "AC1", "alpha": "Alpha"}
 MARKERS: Final = {"percent": "o", "ac1": "s", "alpha": "^"}
@@ -37,7 +37,7 @@ MARGIN: Final = 0.04  # of the axis, so that a point at either end is drawn whol
 STEP: Final = 0.24  # rows between the marks of one row
 
 
-def plot_agreement(agreed: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_coefficients(agreed: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Forest plot of agreement: one row per group, its percent agreement, Gwet's AC1 and Krippendorff's alpha.
 
     Parameters
@@ -71,11 +71,11 @@ def plot_agreement(agreed: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ...     "n_cases": [50], "n_compared": [60], "n_single": [9], "n_corrections": [140], "few_cases": [False],
     ...     "level": 0.95, "reason": [None],
     ... })
-    >>> ax = plot_agreement(agreed)
+    >>> ax = plot_coefficients(agreed)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['Percent', 'AC1', 'Alpha']
     """
-    check_frame(agreed, NEEDED, plot="plot_agreement", made_by="agreement")
+    check_frame(agreed, NEEDED, plot="plot_coefficients", made_by="agreement")
     groups = Groups.of(agreed, first="percent")
     frame = groups.frame
     bounds = _bounds(frame)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from casekit.errors import nearest
 from casekit.plots.labels import plain
 
 if TYPE_CHECKING:
@@ -27,12 +28,18 @@ def check_frame(frame: pd.DataFrame, needed: Sequence[str], *, plot: str, made_b
     TypeError
         ``frame`` is no pandas DataFrame.
     KeyError
-        Columns are missing; the message names them and the function that makes such a frame.
+        Columns are missing; the message names them, the nearest one to the first of them, and the function that makes
+        such a frame.
     """
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"{plot} takes the pandas DataFrame that {made_by} returns, not a {type(frame).__name__}.")
     if missing := [name for name in needed if name not in frame.columns]:
-        raise KeyError(f"{plot} needs the columns {', '.join(missing)}: give it the frame that {made_by} returns.")
+        others = [name for name in frame.columns if name not in needed]  # a misspelt name is none of those needed
+        hint = nearest(missing[0], others)
+        near = f" ({missing[0]}: {hint})" if hint.endswith("?") else ""
+        raise KeyError(
+            f"{plot} needs the columns {', '.join(missing)}{near}: give it the frame that {made_by} returns."
+        )
 
 
 def floats(column: pd.Series[Any]) -> NDArray[np.float64]:

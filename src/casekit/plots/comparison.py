@@ -1,4 +1,4 @@
-"""The forest plot of a comparison of two versions."""
+"""The dumbbell plot of a comparison of two versions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from casekit.plots.canvas import Groups, Sheet
 from casekit.plots.captions import counted, line_words, weight_words
-from casekit.plots.columns import check_frame, counts, floats, percents, reason_texts
+from casekit.plots.colours import mix
+from casekit.plots.columns import check_frame, counts, flags, floats, percents, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts
 from casekit.plots.labels import plain
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
 __all__ = ["plot_comparison"]
 
@@ -41,11 +43,12 @@ NEEDED: Final = (
     "level",
     "reason",
 )
-NARROWEST: Final = 0.05  # half the axis' width at least, so that no difference looks large
+NARROWEST: Final = 0.1  # the axis' width at least, so that no difference looks large
+MARGIN: Final = 0.05  # of the axis' width, so that a point at either end is drawn whole
 
 
 def plot_comparison(change: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
-    """Forest plot of a comparison: one row per group, by how much its yes rate moved and how sure that is.
+    """Dumbbell plot of a comparison: one row per group, its yes-rate before and after, and how sure the difference is.
 
     Parameters
     ----------
@@ -59,8 +62,10 @@ def plot_comparison(change: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        The axes, with the marks of `plot_yes_rates` around a line at no difference. A tick is the difference over the
-        cases that both versions have.
+        The axes. A grey square is the share before, a circle the one after, a pale bar joins them. The line is the
+        interval of the difference, laid from the share before: where it reaches the square, there may be no change. A
+        hollow circle rests on few cases, a hollow diamond has no interval. A tick is the change over the cases that
+        both versions have, laid from the share before.
 
     Raises
     ------
@@ -80,24 +85,28 @@ def plot_comparison(change: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ... })
     >>> ax = plot_comparison(change)
     >>> ax.get_xlabel()
-    'Share of yes, after less before (percentage points)'
+    'Share of yes'
     """
     check_frame(change, NEEDED, plot="plot_comparison", made_by="compare")
     groups = Groups.of(change, first="before_rate")
     frame = groups.frame
-    common = floats(frame["common_difference"])
-    reach = np.concatenate([floats(frame["low"]), floats(frame["high"]), floats(frame["difference"]), common])
-    half = 1.1 * max(NARROWEST, np.nanmax(np.abs(reach[np.isfinite(reach)]), initial=0.0))
-    moved = Intervals.of(frame, "difference", bounds=(-half, half))
+    before, after = floats(frame["before_rate"]), floats(frame["after_rate"])
+    common = before + floats(frame["common_difference"])
+    low, high = (before + floats(frame[name]) for name in ("low", "high"))
+    bounds = _bounds([before, after, low, high, common])
+    moved = Intervals(after, low, high, flags(frame["few_cases"]), bounds)
     methods = [METHODS.get(method, plain(method)) for method in frame["method"].dropna().unique()]
+    known = np.isfinite(before)
     sheet = Sheet(
         ax,
         groups,
-        title=groups.titled("Change of the share of yes"),
+        title=groups.titled("Share of yes before and after"),
         caption=[
-            line_words(frame, "; ".join(methods)),
+            "Square: before. Circle: after." if known.any() else "",
+            line_words(frame, "; ".join(methods), what="interval of the change"),
+            "Laid from the share before: where it reaches the square, there may be no change." if methods else "",
             *weight_words(frame),
-            "Tick: over the cases in both versions alone." if np.isfinite(common).any() else "",
+            "Tick: after, over the cases in both versions alone." if np.isfinite(common).any() else "",
             "Items: added +, removed −, changed ~.",
             _erased(frame),
             *moved.key(),
@@ -111,20 +120,43 @@ def plot_comparison(change: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             ("Items", _changes(frame)),
         ],
     )
-    _points_axis(sheet, half)
-    sheet.ax.axvline(0, color=sheet.guide, linewidth=0.8, linestyle="--", zorder=1)
+    _share_axis(sheet, bounds)
+    both = known & moved.known
+    y = np.arange(len(frame))
+    pale = mix(sheet.accent, sheet.paper, 0.6)
+    sheet.ax.hlines(y[both], before[both], after[both], color=pale, linewidth=0.6 * sheet.size, zorder=1.5)
+    sheet.marks(before[known], y[known], "s", sheet.muted, sheet.muted)
     sheet.ticks(common)
     moved.draw(sheet)
-    moved.say(sheet, moved.told(reason_texts(frame)))
+    reasons = moved.told(reason_texts(frame))
+    alone = known & ~moved.known
+    for row in np.flatnonzero(alone).tolist():
+        sheet.inside(reasons[row], before[row], row, ha="left" if before[row] < sum(bounds) / 2 else "right")
+    moved.say(sheet, ["" if one else reason for one, reason in zip(alone.tolist(), reasons, strict=True)])
     return sheet.ax
 
 
-def _points_axis(sheet: Sheet, half: float) -> None:
-    from matplotlib.ticker import PercentFormatter
+def _bounds(values: list[NDArray[np.float64]]) -> tuple[float, float]:
+    """Find the ends of the axis: as near as shares and intervals allow, and never beyond 0 and 1."""
+    found = np.concatenate(values)
+    found = found[np.isfinite(found)].clip(0, 1)
+    if not len(found):
+        return 0.0, 1.0
+    low, high = float(found.min()), float(found.max())
+    short = max(0.0, NARROWEST - (high - low)) / 2
+    low, high = low - short, high + short
+    return max(0.0, low - max(0.0, high - 1)), min(1.0, high + max(0.0, -low))
 
-    sheet.ax.set_xlim(-half, half)
-    sheet.ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=""))
-    sheet.ax.set_xlabel("Share of yes, after less before (percentage points)")
+
+def _share_axis(sheet: Sheet, bounds: tuple[float, float]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    sheet.share_axis("Share of yes")
+    start, end = bounds
+    margin = MARGIN * (end - start)
+    ticks = np.asarray(MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(start, end))
+    sheet.ax.set_xticks(ticks[(start <= ticks) & (ticks <= end)])
+    sheet.ax.set_xlim(start - margin, end + margin)
 
 
 def _changes(frame: pd.DataFrame) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from casekit.plots.canvas import Groups, Sheet
 from casekit.plots.captions import left_out, line_words
 from casekit.plots.columns import check_frame, counts, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

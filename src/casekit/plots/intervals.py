@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from casekit.plots.canvas import Sheet
 from casekit.plots.colours import Colour
 from casekit.plots.columns import flags, floats
+from casekit.plots.sheet import Sheet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

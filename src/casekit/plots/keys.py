@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.canvas import Groups, Sheet
 from casekit.plots.captions import counted, line_words
 from casekit.plots.columns import check_frame, counts, floats, reason_texts
 from casekit.plots.intervals import Intervals
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-__all__ = ["plot_ranks"]
+__all__ = ["plot_keys"]
 
 NEEDED: Final = (
     "rank",
@@ -34,7 +34,7 @@ NEEDED: Final = (
 )
 
 
-def plot_ranks(ranks: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
+def plot_keys(ranks: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     """Forest plot of ranked keys: one row per key, its cautious share of yes beside the one as counted.
 
     Parameters
@@ -67,11 +67,11 @@ def plot_ranks(ranks: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ...     "high": [0.95, 0.5], "q_value": [0.01, 0.3], "n_cases": [9, 4], "n_yes": [9, 1], "n_corrections": [10, 5],
     ...     "n_tested": 2, "prior_mean": 0.6, "level": 0.95, "reason": [None, None],
     ... })
-    >>> ax = plot_ranks(ranks)
+    >>> ax = plot_keys(ranks)
     >>> ax.get_title(loc="left")
     'Cautious share of yes by key'
     """
-    check_frame(ranks, NEEDED, plot="plot_ranks", made_by="rank_keys")
+    check_frame(ranks, NEEDED, plot="plot_keys", made_by="rank_keys")
     groups = Groups.of(ranks, first="rank")
     frame = groups.frame
     shrunk, raw = Intervals.of(frame, "shrunk_rate"), floats(frame["rate"])

@@ -115,8 +115,12 @@ def _join(parts: Sequence[Any]) -> str:
     label = " · ".join(whole)
     if width_of(label) <= LABEL_WIDTH:
         return label
-    room = max(PART_WIDTH, (LABEL_WIDTH - 3 * (len(parts) - 1)) // len(parts))
-    return " · ".join(elide(part, room) for part in whole)
+    room, kept = LABEL_WIDTH - 3 * (len(parts) - 1), whole.copy()
+    by_width = sorted(range(len(whole)), key=lambda i: width_of(whole[i]))
+    for done, i in enumerate(by_width):  # what a short key leaves of its share, longer ones take
+        kept[i] = elide(whole[i], max(PART_WIDTH, room // (len(whole) - done)))
+        room -= width_of(kept[i])
+    return " · ".join(kept)
 
 
 def _unique(labels: list[str]) -> list[str]:
@@ -149,12 +153,15 @@ def elide(text: str, width: int) -> str:
     """Shorten ``text``: the middle is cut out and marked when it is wider than ``width`` columns."""
     if width_of(text) <= width:
         return text
-    head, tail = text, text
-    while width_of(head) > width // 2:
-        head = head[:-1]
-    while width_of(tail) > width - width // 2 - 1:
-        tail = tail[1:]
-    return f"{head}…{tail}"
+    return f"{_fitting(text, width // 2)}…{_fitting(text[::-1], width - width // 2 - 1)[::-1]}"
+
+
+def _fitting(text: str, width: int) -> str:
+    """The longest beginning of ``text`` that is at most ``width`` columns wide."""
+    end, taken = 0, 0
+    while end < len(text) and (taken := taken + width_of(text[end])) <= width:
+        end += 1
+    return text[:end]
 
 
 class Words:

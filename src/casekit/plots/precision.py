@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from casekit.plots.canvas import Groups, Sheet
-from casekit.plots.captions import counted, left_out, line_words, weight_words
+from casekit.plots.captions import WILSON, counted, left_out, line_words, weight_words
 from casekit.plots.columns import check_frame, counts, floats, percents, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def plot_precision(precision: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         groups,
         title=groups.titled(f"Share of yes among the {first} items"),
         caption=[
-            line_words(frame, "Wilson's score at the effective number of corrections; clustered by run"),
+            line_words(frame, WILSON),
             *weight_words(frame),
             "Judged: share of the first places that anybody corrected.",
             _stored(frame),

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.canvas import Groups, Sheet
-from casekit.plots.captions import counted
+from casekit.plots.captions import WILSON, counted, line_words
 from casekit.plots.colours import BLUE, ORANGE, mix
 from casekit.plots.columns import check_frame, counts, floats, reason_texts
 from casekit.plots.intervals import interval_texts
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +35,7 @@ NEEDED: Final = (
     "n_cases",
     "n_corrections",
     "n_unknown_expert",
+    "level",
     "reason",
 )
 ROUNDING: Final = 1e-9  # of a bar: what sums of weights in another order may differ by
@@ -70,7 +71,8 @@ def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     >>> weights = pd.DataFrame({
     ...     "version": ["1.0"], "weight": [10.0], "expert_yes_weight": [4.0], "expert_no_weight": [2.0],
     ...     "other_yes_weight": [1.0], "other_no_weight": [3.0], "expert_share": [0.6], "share_low": [0.4],
-    ...     "share_high": [0.8], "n_cases": [4], "n_corrections": [7], "n_unknown_expert": [0], "reason": [None],
+    ...     "share_high": [0.8], "n_cases": [4], "n_corrections": [7], "n_unknown_expert": [0], "level": 0.95,
+    ...     "reason": [None],
     ... })
     >>> ax = plot_weights(weights)
     >>> ax.get_xlabel()
@@ -98,7 +100,9 @@ def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         title=groups.titled("Experts' and others' correction weight"),
         caption=[
             "Bar: sum of the weights of a group's corrections.",
-            "In brackets: interval of the experts' share." if frame["share_low"].notna().any() else "",
+            line_words(frame, WILSON, sign="In brackets", what="interval of the share")
+            if frame["share_low"].notna().any()
+            else "",
             _unknown_words(frame) if some_unknown else "",
         ],
         columns=[

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from casekit.plots.canvas import Groups, Sheet
 from casekit.plots.captions import left_out, line_words, weight_words
 from casekit.plots.columns import check_frame, counts, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts
 from casekit.plots.labels import plain
+from casekit.plots.sheet import Groups, Sheet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -39,6 +39,7 @@ COLUMNS = (
     "gini",
     "kish_low",
     "kish_high",
+    "level",
     "reason",
 )
 
@@ -74,7 +75,7 @@ def expert_weights(items: IntoFrame, *, by: By = None, level: float = 0.95) -> p
           ``effective_cases`` 1 / hhi, ``top_share`` largest s_c, ``gini`` in [0, 1).
         - ``kish_low``, ``kish_high`` bounds of Kish's effective number of corrections (Σw)² / Σw². Single weights are
           not in the data, so only bounds can be known; they meet where no item has two corrections of one verdict.
-        - ``reason`` why a number is missing.
+        - ``level`` as asked; ``reason`` why a number is missing.
 
         NaN where undefined, such as every share of a group without weight.
 
@@ -162,6 +163,7 @@ def _table(got: Moments, level: float) -> pd.DataFrame:
         gini=gini,
         kish_low=kish_low,
         kish_high=kish_high,
+        level=float(level),
         reason=pd.Series(_reasons(got), index=got.groups.index, dtype=TEXT),
     )
 

@@ -5,7 +5,6 @@ pandas and Arrow frames are read as Arrow columns; polars, DuckDB and Spark stay
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -14,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from narwhals.typing import IntoFrame
+
+from casekit.errors import nearest, one_line
 
 __all__ = [
     "EDGE",
@@ -30,6 +31,7 @@ __all__ = [
     "from_arrow",
     "group_names",
     "number",
+    "quoted",
     "scan",
     "stack",
     "to_arrow",
@@ -43,13 +45,16 @@ Frame: TypeAlias = nw.LazyFrame[Any] | nw.DataFrame[Any]
 
 WEIGHTS = ("recorded", "expert", "count")
 TEXT = pd.StringDtype(na_value=np.nan)
+QUOTED_MAX = 200  # characters of a name or value in a message
 EDGE = 1e-12  # a rate this near to 0 or 1 is 0 or 1
 
 
 def check_choice(what: str, value: object, choices: Collection[str]) -> None:
-    """Refuse a value that is none of the choices, naming them all."""
-    if value not in choices:
-        raise ValueError(f"{what}={value!r} is not known; choose one of {', '.join(map(repr, choices))}.")
+    """Refuse a value that is none of the choices, naming the nearest, and all of them."""
+    if not isinstance(value, str) or value not in choices:
+        hint = nearest(value, choices)
+        near = f"; {hint}" if hint.endswith("?") else "."
+        raise ValueError(f"{what}={quoted(value)} is not known; choose one of {', '.join(map(repr, choices))}{near}")
 
 
 def check_level(level: float) -> None:
@@ -62,9 +67,12 @@ def check_names(have: Collection[str], wanted: Iterable[str], *, frame: str = "i
     """Refuse a frame that lacks a column, naming the nearest one it has."""
     for name in wanted:
         if name not in have:
-            near = difflib.get_close_matches(name, list(have), n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(map(repr, have)) or 'none'}."
-            raise KeyError(f"{frame} has no column {name!r}{hint}")
+            raise KeyError(f"{frame} has no column {quoted(name)}; {nearest(name, have)}")
+
+
+def quoted(value: object) -> str:
+    """A name or value in a message: on one line, and not too long."""
+    return one_line(repr(value), QUOTED_MAX)
 
 
 def group_names(by: By, *, taken: Collection[str]) -> list[str]:
@@ -72,9 +80,9 @@ def group_names(by: By, *, taken: Collection[str]) -> list[str]:
     names = [] if by is None else [by] if isinstance(by, str) else list(by)
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"by={by!r} must be a column name, a list of names, or None.")
+            raise ValueError(f"by={quoted(by)} must be a column name, a list of names, or None.")
         if names.count(name) > 1:
-            raise ValueError(f"by={by!r} names {name!r} twice.")
+            raise ValueError(f"by={quoted(by)} names {quoted(name)} twice.")
         if name in taken:
             raise ValueError(f"The result has a column {name!r} of its own; rename the items' column to group by it.")
     return names
@@ -118,7 +126,7 @@ def _from_pandas(values: pd.Series[Any], name: str) -> pa.ChunkedArray:
     try:
         array = pa.Array.from_pandas(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise ValueError(f"Column {name!r} mixes values of several types; give it one type.") from error
+        raise ValueError(f"Column {quoted(name)} mixes values of several types; give it one type.") from error
     return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
 
 
@@ -178,7 +186,7 @@ def case_keys(names: Iterable[str]) -> list[nw.Expr]:
 def number(name: str, dtype: Any) -> nw.Expr:
     """Read a numeric column as float64; refuse text and times."""
     if not (dtype.is_numeric() or dtype == nw.Unknown or dtype == nw.Object):
-        raise ValueError(f"Column {name!r} holds {dtype}; it must hold numbers.")
+        raise ValueError(f"Column {quoted(name)} holds {dtype}; it must hold numbers.")
     return nw.col(name).cast(nw.Float64)
 
 

@@ -20,6 +20,7 @@ from casekit.stats.frames import (
     case_keys,
     check_names,
     columns_of,
+    quoted,
     scan,
     stack,
     to_arrow,
@@ -36,10 +37,10 @@ CASE = ("test_set_id", "version", "case_id")
 class Matched:
     """Outputs' items with their corrections, and corrected items with what became of them.
 
-    ``outputs`` has a row per item of an output: ``__y``, ``__x``, ``__n`` (weights and corrections, 0 without) and
-    ``__judged`` (1 when corrected). ``items`` has a row per corrected item: the same, and ``__unknown``, ``__bad``,
-    ``__unmatched``; ``__listed`` and ``__ranked`` are missing where its case's output has no items, or no lists. Both
-    have the columns asked for.
+    ``outputs`` has a row per item of an output: ``__y``, ``__x``, ``__n`` (weights and corrections, 0 without),
+    ``__judged`` (1 when corrected) and ``__unknown`` (1 when its expert weights are missing). ``items`` has a row per
+    corrected item: the same, and ``__bad``, ``__unmatched``, ``__hit`` (missing where no output has it); ``__listed``
+    and ``__ranked`` are missing where its case's output has no items, or no lists. Both have the columns asked for.
     """
 
     source: IntoFrame
@@ -104,7 +105,7 @@ def match(
     )
     outputs, corrected = together(outputs, corrected)
     _refuse_twice(corrected, keys)
-    values = ("__y", "__x", "__n", "__judged")
+    values = ("__y", "__x", "__n", "__judged", "__unknown")
     outputs = outputs.join(corrected.select(*keys, "__pointer", *values), how="left", on=keys)
     same = nw.col("own_key") | (nw.col("pointer").cast(nw.String) == nw.col("__pointer")).fill_null(False)
     outputs = outputs.with_columns(when(same & ~nw.col("__judged").is_null()).alias("__same"))
@@ -125,7 +126,9 @@ def _refuse_twice(items: Any, keys: Sequence[str]) -> None:
     twice = to_arrow(counted.sort("case_id", "__key").head(1)).to_pylist()
     if twice:
         case, key, n = (twice[0][name] for name in ("case_id", "__key", "__n"))
-        raise ValueError(f"Case {case!r} has {n} corrected items with the key {key!r}: keep the one that is meant.")
+        raise ValueError(
+            f"Case {quoted(case)} has {n} corrected items with the key {quoted(key)}: keep the one that is meant."
+        )
 
 
 def _measured(frame: Frame, measures: Mapping[str, nw.Expr], by: Sequence[str], names: Sequence[str]) -> Frame:

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoFrame
 
+from casekit.stats.clusters import Moments
 from casekit.stats.frames import TEXT, By, Weights, check_level, group_names
 from casekit.stats.intervals import FEW_CASES, linearised, t_quantile, wilson
-from casekit.stats.matching import match
+from casekit.stats.matching import Matched, match
 from casekit.stats.weights import when
 
-__all__ = ["coverage", "precision_at_k"]
+__all__ = ["coverage", "precision_at_k", "sum_places"]
 
 PRECISION = (
     "precision",
@@ -152,25 +153,7 @@ def precision_at_k(
     check_level(level)
     names = group_names(by, taken=PRECISION)
     matched = match(ranked, items, names, weights, of_outputs=("place",), of_items=("rank",))
-    top = nw.col("place") < k
-    # No list to rank by: the server's figure falls back to the ranks stored with the corrections.
-    stored = nw.col("__ranked").is_null()
-    first = stored & (nw.col("rank") < k)
-    got = matched.moments(
-        {
-            **{name: when(top, nw.col(f"__{name}")) for name in ("y", "x", "judged")},
-            "n": when(top & (nw.col("__x") > 0), nw.col("__n")),
-            "items": when(top & (nw.col("__x") > 0)),
-            "slots": when(top),
-        },
-        {
-            **{name: when(first, nw.col(f"__{name}")) for name in ("y", "x")},
-            "n": when(first & (nw.col("__x") > 0), nw.col("__n")),
-            "items": when(first & (nw.col("__x") > 0)),
-            "stored": when(stored),
-        },
-        {"r": ("y", "x"), "stored": ("stored", "stored")},
-    )
+    got = sum_places(matched, nw.col("place") < k, nw.col("rank") < k)
     ratio = linearised(got["y"], got["x"], got["r_e2"], got["r_x2"], got["r_m"], got["n"])
     low, high = wilson(ratio.rate, ratio.n_eff, t_quantile(got["r_m"] - 1, level))
     reasons = [
@@ -198,12 +181,60 @@ def precision_at_k(
         n_judged=got.count("judged"),
         judged_share=judged_share,
         n_stored_ranks=got.count("stored_m"),
-        n_unmatched=got.count("unmatched"),
+        n_unmatched=got.count("lost"),
         n_unknown_expert=got.count("unknown"),
         k=int(k),
         weights=pd.Series(weights, index=got.groups.index, dtype=TEXT),
         level=float(level),
         reason=pd.Series(reasons, index=got.groups.index, dtype=TEXT),
+    )
+
+
+def sum_places(matched: Matched, top: nw.Expr, first: nw.Expr) -> Moments:
+    """Sum verdicts and places per group: over outputs' items where ``top`` holds.
+
+    Where a case has no list to rank by, the server's figure falls back to the ranks stored with the corrections: there
+    the corrected items where ``first`` holds are summed.
+
+    Parameters
+    ----------
+    matched
+        Outputs' items with their ``place``, and corrected items with their ``rank``.
+    top, first
+        Conditions on an output's items, and on corrected items.
+
+    Returns
+    -------
+    Moments
+        The ratio ``r`` of ``y`` to ``x``; ``n`` corrections and ``items`` items with weight, ``light`` items corrected
+        without; ``slots`` places, of which ``judged`` are corrected; ``stored`` items of cases without a list, of which
+        ``kept`` are summed; ``lost`` other items that no output has. ``unsure`` those of the items summed or lost whose
+        expert weights are missing.
+    """
+    stored = nw.col("__ranked").is_null()
+    kept = (stored & first).fill_null(False)
+    weighted = nw.col("__x") > 0
+    light = (nw.col("__judged") > 0) & ~weighted
+    return matched.moments(
+        {
+            **{name: when(top, nw.col(f"__{name}")) for name in ("y", "x", "judged")},
+            "unsure": when(top, nw.col("__unknown")),
+            "n": when(top & weighted, nw.col("__n")),
+            "items": when(top & weighted),
+            "light": when(top & light),
+            "slots": when(top),
+        },
+        {
+            **{name: when(kept, nw.col(f"__{name}")) for name in ("y", "x")},
+            "n": when(kept & weighted, nw.col("__n")),
+            "items": when(kept & weighted),
+            "light": when(kept & light),
+            "kept": when(kept),
+            "lost": when(~kept, nw.col("__unmatched")),
+            "unsure": when(kept | (nw.col("__unmatched") > 0), nw.col("__unknown")),
+            "stored": when(stored),
+        },
+        {"r": ("y", "x"), "stored": ("stored", "stored"), "kept": ("kept", "kept")},
     )
 
 

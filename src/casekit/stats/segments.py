@@ -8,7 +8,7 @@ import narwhals as nw
 import pandas as pd
 from narwhals.typing import IntoFrame, IntoFrameT
 
-from casekit.stats.frames import TEXT, case_keys, check_names, columns_of, scan, to_arrow, to_pandas
+from casekit.stats.frames import TEXT, case_keys, check_names, columns_of, quoted, scan, to_arrow, to_pandas
 
 __all__ = ["segments_wide"]
 
@@ -56,7 +56,7 @@ def segments_wide(frame: IntoFrameT, segments: IntoFrame) -> IntoFrameT:
     taken = [key for key in keys if key in have]
     if taken:
         raise ValueError(
-            f"The frame already has a column {taken[0]!r}, which is also a segment key; rename the column first."
+            f"The frame already has a column {quoted(taken[0])}, which is also a segment key; rename the column first."
         )
     if not keys:
         return frame
@@ -80,7 +80,7 @@ def _refuse_twice(steps: Any) -> None:
     if len(twice):
         case, key = twice["case_id"][0], twice["key"][0]
         raise ValueError(
-            f"Case {case!r} has the segment {key!r} more than once; keep one of them, such as with "
+            f"Case {quoted(case)} has the segment {quoted(key)} more than once; keep one of them, such as with "
             f"segments.drop_duplicates(['test_set_id', 'version', 'case_id', 'key'], keep='last')."
         )
 

@@ -13,7 +13,7 @@ import narwhals as nw
 from narwhals.typing import IntoFrame
 
 from casekit.stats.clusters import Rows
-from casekit.stats.frames import WEIGHTS, Weights, check_choice, check_names, columns_of, number, scan, to_arrow
+from casekit.stats.frames import WEIGHTS, Weights, check_choice, check_names, columns_of, number, quoted, scan, to_arrow
 
 __all__ = ["MEASURES", "SLACK", "at_least_one", "open_items", "refuse_contradictions", "when"]
 
@@ -148,10 +148,12 @@ def refuse_contradictions(source: IntoFrame, items: Rows, found: float) -> None:
     names = list(dict.fromkeys([*place, *items.dtypes]))
     rows: Any = Rows(scan(source, names), items.dtypes, items.steps).prepared()
     first = to_arrow(rows.filter(nw.col("__bad") > 0).select(*place, *shown).sort(*place).head(1)).to_pylist()[0]
-    item = repr(first["key"]) if "key" in place else f"number {first['item_no']}" if "item_no" in place else "(no key)"
+    item = (
+        quoted(first["key"]) if "key" in place else f"number {first['item_no']}" if "item_no" in place else "(no key)"
+    )
     values = ", ".join(f"{name}={first[name]!r}" for name in shown)
     raise ValueError(
-        f"Case {first['case_id']!r}, item {item} has weights that contradict each other: {values}. Counts and weights "
-        f"must be finite and not negative, a yes weight at most its total, and experts' weight at most everyone's. "
-        f"There are {found:.0f} such items: leave them out, or load the cases again."
+        f"Case {quoted(first['case_id'])}, item {item} has weights that contradict each other: {values}. Counts and "
+        f"weights must be finite and not negative, a yes weight at most its total, and experts' weight at most "
+        f"everyone's. There are {found:.0f} such items: leave them out, or load the cases again."
     )

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from casekit import collector
 from casekit.errors import ConfigError, IncompletePull, LimitError, one_line
-from casekit.report import PullReport
+from casekit.report import OnError, PullReport
 from casekit.wire.arrow import Tables, agent_tables, corrections_tables
 from casekit.wire.digest import case_digests
 from casekit.wire.lists import Deep, Lists, agent_lists, corrections_lists, deep_path
@@ -63,7 +63,7 @@ class Reader:
         ``on_error`` is neither.
     """
 
-    def __init__(self, kind: _Kind, report: PullReport, on_error: str) -> None:
+    def __init__(self, kind: _Kind, report: PullReport, on_error: OnError) -> None:
         if on_error not in ("raise", "report"):
             raise ConfigError(f"on_error is 'raise' or 'report', not {on_error!r}")
         self._kind, self._report, self._on_error = kind, report, on_error
@@ -74,7 +74,7 @@ class Reader:
         self._idle = 0  # pages in a row without a new case
 
     @classmethod
-    def corrections(cls, test_set_id: str, version: str, report: PullReport, on_error: str = "raise") -> Reader:
+    def corrections(cls, test_set_id: str, version: str, report: PullReport, on_error: OnError = "raise") -> Reader:
         """A reader of a version of a corrections test set."""
         kind = _Kind(
             Case, corrections_lists, lambda lists: corrections_tables(lists, test_set_id, version), lambda _: {}
@@ -82,7 +82,7 @@ class Reader:
         return cls(kind, report, on_error)
 
     @classmethod
-    def agent(cls, agent_id: str, report: PullReport, on_error: str = "raise") -> Reader:
+    def agent(cls, agent_id: str, report: PullReport, on_error: OnError = "raise") -> Reader:
         """A reader of an agent's live test set."""
         kind = _Kind(AgentCase, agent_lists, lambda lists: agent_tables(lists, agent_id), bad_times)
         return cls(kind, report, on_error)

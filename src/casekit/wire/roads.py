@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from casekit.errors import CasekitError, LimitError, ProtocolError, SchemaError, one_line
-from casekit.report import BadCase, PullReport
+from casekit.report import BadCase, OnError, PullReport
 from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage
 from casekit.wire.text import LEVELS, is_deep, last_case_id, mended, valid_utf8, without_depth
 
@@ -87,7 +87,9 @@ class Unreadable(Exception):
         return BadCase(case_id, self.path, self.problem)
 
 
-def read_page(body: bytes, kind: type[Struct], batch: Batch, report: PullReport, *, on_error: str = "raise") -> None:
+def read_page(
+    body: bytes, kind: type[Struct], batch: Batch, report: PullReport, *, on_error: OnError = "raise"
+) -> None:
     """Add a page's cases to a batch, by the fast road if it can.
 
     Parameters
@@ -132,7 +134,7 @@ def read_page(body: bytes, kind: type[Struct], batch: Batch, report: PullReport,
                 ) from None
 
 
-def _read_carefully(body: bytes, kind: type[Struct], batch: Batch, report: PullReport, on_error: str) -> None:
+def _read_carefully(body: bytes, kind: type[Struct], batch: Batch, report: PullReport, on_error: OnError) -> None:
     body, replaced = mended(body)
     try:
         members = _decode_members(body)

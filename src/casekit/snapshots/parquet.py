@@ -12,8 +12,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from casekit.manifest import MARK, FileInfo, mark
 from casekit.schema import FORMAT_COLUMNS, STRING, TABLES
+from casekit.snapshots.manifest import MARK, FileInfo, mark
 
 __all__ = ["TableFile"]
 

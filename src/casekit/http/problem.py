@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from casekit.connection import BODY_BYTES_MAX, Answer, Lost, Request
 from casekit.documents import ErrorBody
 from casekit.errors import (
     ApiError,
@@ -24,7 +23,8 @@ from casekit.errors import (
     TransportError,
     one_line,
 )
-from casekit.secret import Token
+from casekit.http.connection import BODY_BYTES_MAX, Answer, Lost, Request
+from casekit.http.secret import Token
 
 __all__ = ["error_of", "is_settled", "loss_of", "may_have_run", "refuse_markup", "request_id_of"]
 

@@ -14,14 +14,17 @@ Format 1::
     files           {"<table>.parquet": {"sha256", "bytes", "rows"}}
     report          what the load met (casekit.report)
     left_out        what filters left out before it was written
+    generation      only of a snapshot that was written to a URL: the folder inside it that holds the files,
+                    "g-" and 16 hexadecimal digits, a new one each time
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,16 +32,19 @@ import msgspec
 from msgspec import Meta, Struct
 
 from casekit import __version__
-from casekit.caseset import LeftOut, Source
-from casekit.errors import SnapshotError, one_line
+from casekit.card import Facts, html_card, sized, text_card
+from casekit.errors import ConfigError, SnapshotError, one_line
 from casekit.report import PullReport
 from casekit.schema import TABLES
+from casekit.source import LeftOut, Source
 
 __all__ = [
+    "COMMITTED",
     "DROPPINGS",
     "FILES",
     "FORMAT",
     "FORMAT_VERSION",
+    "GENERATION",
     "MANIFEST",
     "MANIFEST_MAX",
     "MARK",
@@ -55,10 +61,27 @@ MANIFEST_MAX: Final = 64 * 2**20  # bytes; a larger manifest is not ours
 
 FILES: Final = frozenset({MANIFEST, *(f"{name}.parquet" for name in TABLES)})
 DROPPINGS: Final = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})  # of file managers; they hold no case
+GENERATION: Final = re.compile("g-[0-9a-f]{16}")  # name of a folder that one writing to a URL filled
+COMMITTED: Final = "committed"  # empty file in such a folder, once the manifest has named it
 MARK: Final = b"casekit"  # key, in each Parquet file, of its own word about the snapshot it belongs to
 
 _Hash = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 _Count = Annotated[int, Meta(ge=0)]
+
+
+def check_age(max_age: Any) -> None:
+    """Refuse what is no age.
+
+    Raises
+    ------
+    ConfigError
+        It is no timedelta, or a negative one.
+    """
+    if not isinstance(max_age, timedelta) or max_age < timedelta(0):
+        raise ConfigError(
+            "max_age is a datetime.timedelta of zero or more, such as timedelta(hours=6), "
+            f"not {one_line(repr(max_age), 100)}"
+        )
 
 
 def mark(content: str, rows: int) -> dict[str, Any]:
@@ -101,9 +124,10 @@ class _Manifest(Struct):
     files: dict[str, FileInfo]
     report: dict[str, Any]
     left_out: list[LeftOut]
+    generation: Annotated[str, Meta(pattern=rf"^{GENERATION.pattern}\Z")] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SnapshotInfo:
     """What a snapshot says of itself: its manifest.
 
@@ -127,6 +151,8 @@ class SnapshotInfo:
         What the load did and met.
     left_out : tuple of LeftOut
         What filters left out before it was written.
+    generation : str or None
+        The folder inside it that holds the files; None where they stand beside the manifest.
     """
 
     test_sets: tuple[tuple[str, str], ...]
@@ -138,6 +164,16 @@ class SnapshotInfo:
     files: Mapping[str, FileInfo]
     report: PullReport
     left_out: tuple[LeftOut, ...]
+    generation: str | None = None
+
+    @property
+    def age(self) -> timedelta:
+        """How long ago its last page came, by this machine's clock; less than zero where the clocks disagree."""
+        return datetime.now(UTC) - self.fetched_at
+
+    def place(self, file: str) -> str:
+        """Where in the snapshot's folder a file stands, with ``/`` on every system."""
+        return file if self.generation is None else f"{self.generation}/{file}"
 
     def rows(self, table: str) -> int:
         """How many rows a table has."""
@@ -147,6 +183,26 @@ class SnapshotInfo:
         """What was kept, in a few words."""
         return Source(self.test_sets, self.agent_id).title()
 
+    def _facts(self) -> Facts:
+        erased = f", {self.report.erased:,} erased" if self.report.erased else ""
+        size = sum(file.bytes for file in self.files.values())
+        return [
+            ("cases", f"{self.rows('cases'):,}{erased}"),
+            ("items", f"{self.rows('items'):,}"),
+            *([("left out", "; ".join(map(str, self.left_out)))] if self.left_out else []),
+            ("fetched", f"{self.fetched_at:%Y-%m-%d %H:%M} UTC from {self.origin or 'an unknown server'}"),
+            ("content", self.content_hash),
+            ("written by", f"casekit {self.casekit}, {sized(size)}"),
+        ]
+
+    def __repr__(self) -> str:
+        """What it is, in words."""
+        return text_card(self.title(), self._facts(), kind="SnapshotInfo")
+
+    def _repr_html_(self) -> str:
+        """The card that a notebook shows."""
+        return html_card(self.title(), self._facts(), kind="SnapshotInfo")
+
     def to_json(self) -> bytes:
         """The manifest's bytes.
 
@@ -155,7 +211,7 @@ class SnapshotInfo:
         SnapshotError
             They are more than a manifest may have.
         """
-        document = {
+        document: dict[str, Any] = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "test_sets": [{"test_set_id": name, "version": version} for name, version in self.test_sets],
@@ -168,6 +224,8 @@ class SnapshotInfo:
             "report": self.report.to_dict(),
             "left_out": [asdict(part) for part in self.left_out],
         }
+        if self.generation is not None:
+            document["generation"] = self.generation
         text = (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode(errors="replace")  # lone surrogates
         if len(text) > MANIFEST_MAX:
             raise SnapshotError(
@@ -177,7 +235,7 @@ class SnapshotInfo:
         return text
 
     @classmethod
-    def from_json(cls, text: bytes, folder: Path) -> SnapshotInfo:
+    def from_json(cls, text: bytes, folder: Path | str) -> SnapshotInfo:
         """Read a manifest; what is wrong with it is a `SnapshotError` that names it.
 
         Parameters
@@ -220,4 +278,5 @@ class SnapshotInfo:
             files=files,
             report=report,
             left_out=tuple(manifest.left_out),
+            generation=manifest.generation,
         )

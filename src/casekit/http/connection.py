@@ -15,10 +15,10 @@ from typing import Any, Final, Literal
 import httpx
 
 from casekit import __version__
-from casekit.address import proxy_variable
 from casekit.errors import ConfigError
-from casekit.retry import asked_wait, http_date
-from casekit.secret import Token
+from casekit.http.address import proxy_variable
+from casekit.http.retry import asked_wait, http_date
+from casekit.http.secret import Token
 
 __all__ = ["BODY_BYTES_MAX", "Answer", "Connection", "Lost", "Request", "head", "tls_context"]
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final, Generic, TypeVar
 
-from casekit.connection import Connection
 from casekit.errors import TransportError
+from casekit.http.connection import Connection
 
 __all__ = ["Background"]
 

@@ -12,14 +12,14 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
-from casekit.address import checked_address, origin
-from casekit.background import Background
-from casekit.connection import Answer, Connection, Lost, Request, tls_context
-from casekit.cursor import is_cut
 from casekit.errors import ConfigError, TransportError
-from casekit.problem import error_of, loss_of, may_have_run
-from casekit.retry import Retry
-from casekit.secret import Token, keep_out_of_logs
+from casekit.http.address import checked_address, origin
+from casekit.http.background import Background
+from casekit.http.connection import Answer, Connection, Lost, Request, tls_context
+from casekit.http.cursor import is_cut
+from casekit.http.problem import error_of, loss_of, may_have_run
+from casekit.http.retry import Retry
+from casekit.http.secret import Token, keep_out_of_logs
 
 __all__ = ["OnWait", "Session"]
 
