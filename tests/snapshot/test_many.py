@@ -188,7 +188,7 @@ def test_the_age_is_told_in_its_largest_unit(made: Made, tmp_path: Path, days: f
 def test_an_age_that_is_no_length_of_time(made: Made, tmp_path: Path, max_age: Any) -> None:
     """max_age is a timedelta from zero."""
     write_snapshot(made("a"), tmp_path / "s")
-    with pytest.raises(ConfigError, match="max_age is a datetime.timedelta of zero or more"):
+    with pytest.raises(ConfigError, match=r"max_age is a datetime\.timedelta of zero or more"):
         read_snapshot(tmp_path / "s", max_age=max_age)
 
 
