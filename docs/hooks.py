@@ -133,7 +133,7 @@ def _text(text: str) -> str:
 
 
 def dictionary_page() -> str:
-    """The data dictionary: what `casekit.schema.dictionary` says, a table each."""
+    """The data dictionary: what `casekit.schema.dictionary` says, one table after the other."""
     from casekit.schema import FORMAT_COLUMNS, TABLES, dictionary
 
     common = {field.name for field in FORMAT_COLUMNS}
@@ -146,7 +146,7 @@ def dictionary_page() -> str:
         "A column ending in `_json` holds the JSON text that the server sent.",
         "*Missing means* says what a missing value stands for; a column without such a word has no missing values.\n"
         "A missing value is never a zero and never an empty text.\n"
-        "`casekit.schema.dictionary()` gives the same as rows, and each Parquet file holds it as field metadata.",
+        "[`ck.data_dictionary()`](api/cases.md) gives the same as a frame, and each Parquet file holds it as metadata.",
         "## Columns of every table",
         _columns([row for row in rows if row["table"] == "cases" and row["column"] in common]),
     ]
@@ -181,13 +181,13 @@ def format_page() -> str:
     for name, heading in (
         ("casekit.snapshot", "The folder"),
         ("casekit.snapshots.manifest", "The manifest"),
-        ("casekit.snapshots.target", "Where it is written"),
     ):
         about = inspect.cleandoc(importlib.import_module(name).__doc__ or "")
         parts += [f"## {heading}", _markdown(about)]
     parts += [
         "## What to count on",
         "- A file opens in any tool that reads Parquet: see [Reading without casekit](without-casekit.md).\n"
+        "- [At a URL](remote.md) the same files stand one folder deeper.\n"
         "- The columns are those of the [data dictionary](../data-dictionary.md); each field has meaning and unit.\n"
         "- `casekit verify FOLDER` reads every byte and says whether the snapshot is whole.\n"
         "- A format that this version does not know is an error, never a guess.",
@@ -209,13 +209,20 @@ def _markdown(docstring: str) -> str:
 # ---------------------------------------------------------------- command line
 
 
+CODES: Final = (
+    "What `casekit --help` and `casekit COMMAND --help` print.\n"
+    "The exit code is 0 when all is done, 1 for an error, whose message stands on standard error, "
+    "2 for wrong usage, and 3 for a sweep that found something."
+)
+
+
 def command_page() -> str:
     """Help of each command, as the parser prints it."""
     from casekit.cli import parser
 
     top = parser()
     commands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction))
-    parts = ["# Command line", "What `casekit --help` and `casekit COMMAND --help` print.", _help(top)]
+    parts = ["# Command line", CODES, _help(top)]
     for name, command in commands.choices.items():
         parts += [f"## casekit {name}", _help(command)]
     return "\n\n".join(parts) + "\n"
