@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import casekit as ck
 from casekit import sample
 from casekit.cli import main, parser
+from casekit.cli.output import text_of
+from casekit.schema import empty_tables
 from casekit.server import LocalServer
 
 
@@ -142,6 +145,57 @@ def test_refresh_sweep_and_compare(
     assert "'key'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_refresh_that_fails_holds_up_no_other(
+    drafts: tuple[LocalServer, Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    as_json: bool,
+) -> None:
+    """Every folder is refreshed, each failure is told, and the exit code says that there was one."""
+    server, now, _ = drafts
+    monkeypatch.setenv("CASEKIT_URL", server.url)
+    monkeypatch.setenv("CASEKIT_TOKEN", server.token)
+    server.erase_case("case-1")
+    folders = [str(now.parent / "none"), str(now), str(now.parent / "nor\x1b[31mthis")]
+    assert main(["refresh", *folders, *(["--json"] if as_json else [])]) == 1
+    out, error = capsys.readouterr()
+    assert [line.split(": ")[1] for line in error.splitlines()] == [folders[0], folders[2].replace("\x1b", r"\x1b")]
+    assert ck.read_snapshot(now).cases["erased"].sum() == 1
+    if as_json:
+        first, change, last = json.loads(out)
+        assert (first["folder"], last["folder"]) == (folders[0], folders[2])
+        assert "does not exist, so it is no snapshot" in first["error"]
+        assert (change["folder"], change["erased"]) == (folders[1], ["case-1"])
+    else:
+        assert "1: case-1" in out
+
+
+@pytest.mark.usefixtures("settings")
+def test_a_sweep_without_an_erased_case_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where no case is marked and none is named there is nothing to prove, and the way out is told."""
+    assert main(["pull", "acme.empty@1.0.0", "--into", str(tmp_path)]) == 0
+    assert main(["sweep", str(tmp_path / "acme.empty-1.0.0")]) == 1
+    assert "marks no case as erased: name some with --erased-ids" in capsys.readouterr().err
+
+
+def test_text_steers_no_terminal() -> None:
+    """Texts of cases stand in a table without what a terminal would obey."""
+    text = text_of(pd.DataFrame({"key": ["a\x1b[31m\u202e", None], "rate": [0.5, float("nan")]}))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "0.500" in text
+
+
+def test_several_sets_in_one_snapshot_are_not_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who gives a folder of snapshots to be served is told what to give instead."""
+    for name in ("a", "b"):
+        source = ck.Source(test_sets=((f"acme.{name}", "1.0.0"),))
+        ck.write_snapshot(ck.CaseSet(empty_tables(), source), tmp_path / name)
+    assert main(["serve", str(tmp_path)]) == 1
+    assert "is not of one test set: give a snapshot of each" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["info", "verify"])
 def test_what_a_snapshot_is_as_json(
     command: str, drafts: tuple[LocalServer, Path, Path], capsys: pytest.CaptureFixture[str]
@@ -203,7 +257,13 @@ def test_a_wrong_token_is_told_and_not_shown(
     assert "not-the-token" not in error
 
 
-@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["pull"], ["verify"], ["serve", "--port", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *([], ["nonsense"], ["pull"], ["verify"], ["serve", "--port", "x"]),
+        *(["pull", "acme.a@1.0.0", "--max-age", hours] for hours in ("x", "nan", "inf", "1e300")),
+    ],
+)
 def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """What argparse refuses ends the process with 2."""
     with pytest.raises(SystemExit) as stop:

@@ -85,9 +85,9 @@ def test_each_name_has_a_docstring(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     """A misspelt name does not pass for a lazy one, and is answered with the nearest right one."""
     with pytest.raises(AttributeError, match="'lod_test_set'; did you mean 'load_test_set'"):
-        _ = ck.lod_test_set
+        _ = ck.lod_test_set  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"no attribute 'zzz'$"):
-        _ = ck.zzz
+        _ = ck.zzz  # type: ignore[attr-defined]
 
 
 def test_no_public_name_is_a_module_too() -> None:

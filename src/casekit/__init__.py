@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from casekit import errors as errors
     from casekit.calls import made_calls as made_calls
     from casekit.casediff import CaseDiff as CaseDiff
     from casekit.casediff import diff as diff
@@ -127,21 +128,23 @@ _HOME = {
 __all__ = sorted(_HOME)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-        globals()[name] = value
-        return value
-    if name == "errors":
-        return importlib.import_module("casekit.errors")
-    hint = ""
-    if not name.startswith("_"):
-        from casekit.errors import nearest
+if not TYPE_CHECKING:  # a type checker would take any name for one that is here
 
-        hint = nearest(name, __all__)
-    raise AttributeError(
-        f"module 'casekit' has no attribute {name!r}" + (f"; {hint}" if "did you mean" in hint else "")
-    )
+    def __getattr__(name: str) -> Any:
+        if name in _HOME:
+            value = getattr(importlib.import_module(_HOME[name]), name)
+            globals()[name] = value
+            return value
+        if name == "errors":
+            return importlib.import_module("casekit.errors")
+        hint = ""
+        if not name.startswith("_"):
+            from casekit.errors import nearest
+
+            hint = nearest(name, __all__)
+        raise AttributeError(
+            f"module 'casekit' has no attribute {name!r}" + (f"; {hint}" if "did you mean" in hint else "")
+        )
 
 
 def __dir__() -> list[str]:

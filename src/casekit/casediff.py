@@ -63,6 +63,13 @@ class CaseDiff:
         What was compared.
     left_out : str
         What filters had left out before: a case left out on one side alone counts as added or removed.
+
+    Examples
+    --------
+    >>> same = CaseSet(empty_tables())
+    >>> change = diff(same, same)
+    >>> len(change.cases), change.unchanged_cases
+    (0, 0)
     """
 
     cases: pd.DataFrame

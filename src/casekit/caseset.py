@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -18,6 +19,7 @@ from casekit.facts import facts, live_title
 from casekit.frames import to_pandas
 from casekit.report import PullReport
 from casekit.schema import TABLES, check_table
+from casekit.snapshots.folder import local_path
 from casekit.source import LeftOut, Source
 from casekit.wire import Tables, case_keys, documents
 
@@ -41,6 +43,8 @@ class CaseSet:
 
     Attributes
     ----------
+    tables : Mapping of str to pa.Table
+        The Arrow tables, by the names in ``casekit.schema.TABLES``.
     source : Source
         Where the cases came from, and when.
     report : PullReport
@@ -80,6 +84,12 @@ class CaseSet:
         ------
         ConfigError
             No table has that name; the message has the nearest one.
+
+        Examples
+        --------
+        >>> from casekit.schema import empty_tables
+        >>> CaseSet(empty_tables()).arrow("items").schema.field("rank").type
+        DataType(int64)
         """
         check_table(table)
         return self.tables[table]
@@ -164,6 +174,19 @@ class CaseSet:
         ------
         KeyError
             No case has the id, or several have it; the message says which sets.
+        LimitError
+            A number in it has more digits than Python reads.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> case = {"caseId": "case-1", "subject": {"kind": "agent", "id": "acme.a", "version": "1.0.0"},
+        ...         "input": "hello", "output": {"text": "hi"}, "items": []}
+        >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+        ...     _ = server.add_test_set("acme.demo", "1.0.0", [case])
+        ...     cases = ck.load_test_set("acme.demo", "1.0.0", client=client)
+        >>> cases.case("case-1") == case
+        True
         """
         if not isinstance(case_id, str):
             raise KeyError(f"a case is asked for by its id, a text, not by {one_line(repr(case_id), 100)}")
@@ -187,7 +210,29 @@ class CaseSet:
         return next(iter(documents(only)))
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """The document of each case, in order; `case` for all of them."""
+        """The document of each case; `case` for all of them.
+
+        Yields
+        ------
+        dict
+            In the order of ``cases``, equal as JSON to what was served.
+
+        Raises
+        ------
+        LimitError
+            A number in a case has more digits than Python reads; the message names the case.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> case = {"caseId": "case-1", "subject": {"kind": "agent", "id": "acme.a", "version": "1.0.0"},
+        ...         "input": "hello", "output": {"text": "hi"}, "items": []}
+        >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+        ...     _ = server.add_test_set("acme.demo", "1.0.0", [case, {**case, "caseId": "case-2"}])
+        ...     cases = ck.load_test_set("acme.demo", "1.0.0", client=client)
+        >>> [document["caseId"] for document in cases.documents()]
+        ['case-1', 'case-2']
+        """
         return documents(self._all_tables())
 
     def _all_tables(self) -> Tables:
@@ -197,6 +242,11 @@ class CaseSet:
 
     def without_erased(self) -> CaseSet:
         """Leave out cases that an erasure cleared.
+
+        Returns
+        -------
+        CaseSet
+            The other cases; ``left_out`` says how many went.
 
         Examples
         --------
@@ -216,10 +266,26 @@ class CaseSet:
             The agent's live test set (`casekit.load_agent_cases`): needed for a frozen test set, whose cases do not
             know. Cases are matched by id. An id that it does not list is kept, and reported in ``left_out``.
 
+        Returns
+        -------
+        CaseSet
+            The other cases; ``left_out`` says how many went.
+
         Raises
         ------
         ConfigError
             The cases are of a frozen test set and ``live`` was not given, or ``live`` is no live test set.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+        ...     server.add_run("acme.drafting", "run-1")
+        ...     case = client.add_case("acme.drafting", "run-1", answer="right")
+        ...     _ = client.retire_case("acme.drafting", case.id, reason="the tool was removed")
+        ...     live = ck.load_agent_cases("acme.drafting", client=client)
+        >>> len(live), len(live.without_retired())
+        (1, 0)
         """
         for one in (self if live is None else live,):
             if one.tables["cases"]["retired"].null_count:
@@ -242,6 +308,22 @@ class CaseSet:
         ----------
         live
             As in `without_retired`.
+
+        Returns
+        -------
+        CaseSet
+            The other cases; ``left_out`` says how many went, filter by filter.
+
+        Raises
+        ------
+        ConfigError
+            As in `without_retired`.
+
+        Examples
+        --------
+        >>> from casekit.schema import empty_tables
+        >>> [part.filter for part in CaseSet(empty_tables()).active().left_out]
+        ['without_erased', 'without_retired']
         """
         return self.without_erased().without_retired(live)
 
@@ -250,7 +332,18 @@ class CaseSet:
 
         A case is kept when it is marked as an expert's, when an expert's weight is behind one of its items, or when one
         of its corrections or reasons is an expert's. A kept case keeps all its rows: statistics take
-        ``weights="expert"`` to count experts alone.
+        ``weights="expert"`` to count experts alone. Where the server did not say, nobody counts as an expert.
+
+        Returns
+        -------
+        CaseSet
+            These cases; ``left_out`` says how many of the others there were.
+
+        Examples
+        --------
+        >>> from casekit.schema import empty_tables
+        >>> len(CaseSet(empty_tables()).only_experts())
+        0
         """
         cases, items = self.tables["cases"], self.tables["items"]
         judged = [items.filter(pc.fill_null(pc.greater(items["expert_total_weight"], 0), False))]
@@ -267,6 +360,11 @@ class CaseSet:
         mask
             One truth value per row of ``cases``: a list or array, a Series with the index of ``cases`` in any order, or
             a function that is given the ``cases`` frame and returns one. A missing value does not keep the case.
+
+        Returns
+        -------
+        CaseSet
+            These cases; ``left_out`` says how many of the others there were.
 
         Raises
         ------
@@ -450,7 +548,7 @@ class CaseSet:
         """
         from casekit.export import write_csv
 
-        return write_csv(table, self.arrow(table), path, safe=safe)
+        return write_csv(table, self.arrow(table), _file(path), safe=safe)
 
     def to_excel(self, path: str | os.PathLike[str], *, safe: bool = True) -> ExportReport:
         """Write all tables as an Excel workbook, one sheet each; needs ``pip install 'casekit[excel]'``.
@@ -480,10 +578,19 @@ class CaseSet:
             XlsxWriter is not installed.
         SnapshotError
             The file cannot be written, or somebody else is writing it. What stood there stands.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from casekit.schema import empty_tables
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export = CaseSet(empty_tables()).to_excel(f"{folder}/cases.xlsx")
+        >>> export.rows["items"], export.changes()
+        (0, '')
         """
         from casekit.export import write_excel
 
-        return write_excel(self._all_tables(), path, self.cite(), safe=safe)
+        return write_excel(self._all_tables(), _file(path), self.cite(), safe=safe)
 
     # ------------------------------------------------------------ display
 
@@ -500,6 +607,14 @@ class CaseSet:
     def _repr_html_(self) -> str:
         """The card that a notebook shows."""
         return html_card(self._title(), facts(self.tables, self.report, self.left_out))
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    """Where an export goes: a URL would otherwise become the name of a folder here."""
+    file = local_path(path)
+    if file is None:
+        raise ConfigError("an export is written on this machine: give a path, and copy the file from there")
+    return file
 
 
 def _mended(text: str) -> str:

@@ -43,6 +43,22 @@ class SnapshotChange:
         When the two states came, in UTC.
     report : PullReport
         What the refresh did and met.
+
+    Examples
+    --------
+    >>> from datetime import UTC
+    >>> days = [datetime(2026, 3, day, tzinfo=UTC) for day in (1, 2)]
+    >>> ids = {"added": ("case-3",), "changed": (), "erased": ("case-1",), "gone": ()}
+    >>> SnapshotChange("acme.demo 1.0.0", **ids, unchanged=1, content_hash_before="0" * 64,
+    ...                content_hash_after="f" * 64, fetched_at_before=days[0], fetched_at_after=days[1],
+    ...                report=PullReport())
+    SnapshotChange: acme.demo 1.0.0
+      added        1: case-3
+      changed      0
+      erased       1: case-1
+      gone         0
+      unchanged    1
+      content      0000000000000000 → ffffffffffffffff
     """
 
     title: str

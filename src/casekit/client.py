@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import uuid
 from collections.abc import Generator, Mapping, Sequence
@@ -15,7 +14,7 @@ import pydantic
 
 from casekit.documents import AddCase, AgentCase, PlannedWrite, RetireCase, checked_body, first_problem
 from casekit.errors import ApiError, ConfigError, IncompletePull, JournalError, ProtocolError, one_line
-from casekit.http.address import segment
+from casekit.http.address import checked_version, segment
 from casekit.http.background import Background
 from casekit.http.connection import Answer, Request, head
 from casekit.http.cursor import next_cursor
@@ -28,7 +27,6 @@ __all__ = ["Client", "Page", "Retry"]
 
 PAGE_CASES: Final = 100  # cases a page: the most the API gives
 
-_VERSION: Final = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 _log = logging.getLogger("casekit")
 
 
@@ -128,7 +126,7 @@ class Client(Session):
         >>> page.body
         b'{"data":[],"hasMore":false}'
         """
-        path = f"/v1/test-sets/{segment(test_set_id, 'test set id')}/versions/{_checked_version(version)}/cases"
+        path = f"/v1/test-sets/{segment(test_set_id, 'test set id')}/versions/{checked_version(version)}/cases"
         return self._pages(path, {}, f"test set {one_line(test_set_id, 120)} {one_line(version, 60)}", on_wait, stop)
 
     def agent_case_pages(
@@ -154,6 +152,22 @@ class Client(Session):
         ------
         Page
             Retired cases stay listed.
+
+        Raises
+        ------
+        ConfigError
+            The project is no UUID.
+        CasekitError
+            See `casekit.errors`; an error ends the walk.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+        ...     server.add_run("acme.drafting", "run-1")
+        ...     [page] = client.agent_case_pages("acme.drafting")
+        >>> page.body
+        b'{"data":[],"hasMore":false}'
         """
         query = {} if project_id is None else {"projectId": _checked_uuid(project_id)}
         path = f"/v1/agents/{segment(agent_id, 'agent id')}/test-set/cases"
@@ -291,6 +305,18 @@ class Client(Session):
             No answer came. The same call again finds out what became of the write, and makes no second case.
         CasekitError
             See `casekit.errors`.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+        ...     server.add_run("acme.drafting", "run-1")
+        ...     plan = client.add_case("acme.drafting", "run-1", answer="wrong", why="too long", dry_run=True)
+        ...     case = client.add_case("acme.drafting", "run-1", answer="wrong", why="too long")
+        >>> plan.body
+        '{"runId":"run-1","answer":"wrong","why":"too long"}'
+        >>> case.kind, case.run_id, case.retired
+        ('hand', 'run-1', None)
         """
         values = {
             "run_id": run_id,
@@ -344,6 +370,16 @@ class Client(Session):
             No answer came. The same call again finds out what became of the write.
         CasekitError
             See `casekit.errors`.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> with ck.LocalServer() as server, ck.Client(server.url, token=server.token) as client:
+        ...     server.add_run("acme.drafting", "run-1")
+        ...     case = client.add_case("acme.drafting", "run-1", answer="right")
+        ...     retired = client.retire_case("acme.drafting", case.id, reason="the tool was removed")
+        >>> retired.id == case.id, retired.retired.reason
+        (True, 'the tool was removed')
         """
         agent, case = segment(agent_id, "agent id"), segment(case_id, "case id")
         path, body = f"/v1/agents/{agent}/test-set/cases/{case}/retire", checked_body(RetireCase, {"reason": reason})
@@ -397,12 +433,6 @@ def _forget(journal: Journal, key: str) -> None:
         journal.settle(key)
     except JournalError as error:
         _log.warning("a write is done with, but stays in the journal: %s", error)
-
-
-def _checked_version(version: object) -> str:
-    if not isinstance(version, str) or not _VERSION.fullmatch(version):
-        raise ConfigError(f"version {one_line(str(version), 60)!r} is not of the form 1.2.3")
-    return version
 
 
 def _checked_uuid(value: str) -> str:

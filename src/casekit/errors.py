@@ -112,7 +112,22 @@ def _effort(attempts: int, waited: float) -> str:
 
 
 class CasekitError(Exception):
-    """Base of all errors that casekit raises on purpose."""
+    """Base of all errors that casekit raises on purpose.
+
+    Parameters
+    ----------
+    message
+        What is wrong and the way out, in one sentence; it is made safe to print, and cut after 2,000 characters.
+
+    Examples
+    --------
+    >>> import casekit as ck
+    >>> try:
+    ...     ck.Retry(attempts=0)
+    ... except ck.CasekitError as error:
+    ...     print(type(error).__name__, error, sep=": ")
+    ConfigError: Retry: attempts is a finite number above 0, not 0
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(one_line(message))

@@ -59,6 +59,11 @@ class ExportReport:
         Control characters that no cell of Excel holds: a carriage return became a line feed, any other U+FFFD.
     cut_texts : int
         Texts of more than 32,767 characters, cut and marked ``[cut]``.
+
+    Examples
+    --------
+    >>> ExportReport(Path("items.csv"), {"items": 12}, formulas=1).changes()
+    '1 text that a spreadsheet could compute got an apostrophe in front'
     """
 
     path: Path
@@ -68,7 +73,13 @@ class ExportReport:
     cut_texts: int = 0
 
     def changes(self) -> str:
-        """What was changed, in words; empty when nothing was."""
+        """What was changed, in words.
+
+        Returns
+        -------
+        str
+            Each kind of change with its count; empty where nothing was changed.
+        """
         parts = [
             (self.formulas, "text", "that a spreadsheet could compute got an apostrophe in front"),
             (self.replaced_characters, "control character", "replaced"),

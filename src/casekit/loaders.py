@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import traceback
 from collections import Counter
@@ -12,8 +13,9 @@ from typing import Any, Final
 from casekit.caseset import CaseSet
 from casekit.client import Client
 from casekit.errors import CasekitError, ConfigError, SnapshotBusyError, SnapshotError, one_line
+from casekit.http.address import checked_version, segment
 from casekit.report import OnError, PullReport
-from casekit.snapshots.folder import Place
+from casekit.snapshots.folder import Place, local_path
 from casekit.snapshots.manifest import SnapshotInfo, check_age
 from casekit.snapshots.remote import inside
 from casekit.snapshots.target import standing
@@ -24,6 +26,8 @@ from casekit.wire import joined
 __all__ = ["load_agent_cases", "load_test_set", "load_test_sets", "pull"]
 
 FRESH: Final = timedelta(days=1)  # how long a pull takes a snapshot for good
+NAME_MAX: Final = 160  # bytes of a test set in the name of a folder: with version and writers' ending less than 255
+_DEVICE: Final = re.compile(r"^[a-z](?=(?:on|rn|ux|ul|om\d|pt\d)\.)", re.IGNORECASE)  # con. and the like, on Windows
 LINE_MAX: Final = 300  # characters that say of one failed set what was wrong
 
 
@@ -190,11 +194,13 @@ def pull(
         Pairs of test set and version, each once.
     into
         Folder, or URL of one, that gets a folder ``<test set>-<version>`` for each.
+    client, workers
+        As in `load_test_sets`.
     max_age
         How old a snapshot may be that is left as it is: one of the same test set and version from the same server,
         whole, unfiltered, and, unless ``on_error`` is ``"report"``, with no unreadable case left out. A day unless
         given; ``timedelta(0)`` pulls everything again. An erasure shows only once a set is pulled again.
-    client, workers, progress, on_error
+    progress, on_error
         As in `load_test_sets`.
 
     Returns
@@ -222,6 +228,7 @@ def pull(
     """
     wanted = _checked_refs(refs)
     check_age(max_age)
+    local_path(into)
     title = f"{len(wanted)} test set{'s' if len(wanted) != 1 else ''}"
     with walks(client, title, progress, on_error, workers) as load:
 
@@ -287,6 +294,10 @@ def folder_name(test_set_id: str, version: str) -> str:
     """
     safe = re.sub(r"[^A-Za-z0-9.-]", lambda c: "".join(f"_{byte:02x}" for byte in c[0].encode()), test_set_id)
     safe = re.sub(r"^\.", "_2e", safe)
+    safe = _DEVICE.sub(lambda c: f"_{ord(c[0]):02x}", safe)
+    if len(safe) > NAME_MAX:
+        digest = hashlib.sha256(test_set_id.encode()).hexdigest()
+        safe = f"{safe[: NAME_MAX - 18]}__{digest[:16]}"  # no other name has two underscores
     return f"{safe}-{version}"
 
 
@@ -297,7 +308,8 @@ def _checked_refs(refs: Iterable[Ref]) -> list[Ref]:
             raise ConfigError(
                 f"a test set is asked for as a pair of texts (id, version), not {one_line(repr(ref), 100)}"
             )
-        wanted.append((ref[0], ref[1]))
+        segment(ref[0], "test set id")  # before a folder is looked for under a name that is no test set's
+        wanted.append((ref[0], checked_version(ref[1])))
     if not wanted:
         raise ConfigError("no test set was asked for: pass pairs such as ('acme.a', '1.0.0')")
     ref, times = Counter(wanted).most_common(1)[0]

@@ -84,6 +84,11 @@ class PullReport:
         Pages that the fast road refused and the careful road read.
     bad_cases : list of BadCase
         Cases left out (only with ``on_error="report"``).
+
+    Examples
+    --------
+    >>> print(PullReport(pages=2, cases=120, erased=3, bytes=400_000))
+    120 cases on 2 pages (0.4 MB); 3 erased
     """
 
     pages: int = 0
@@ -103,20 +108,44 @@ class PullReport:
     bad_cases: list[BadCase] = field(default_factory=list)
 
     def note_unknown(self, paths: Iterable[str]) -> None:
-        """Count unknown members; of a server that makes up names without end, the first 1,000 paths by name."""
+        """Count unknown members; of a server that makes up names without end, the first 1,000 paths by name.
+
+        Parameters
+        ----------
+        paths
+            Path of each, as often as it was met.
+        """
         _note(self.unknown_fields, paths)
 
     def note_odd(self, paths: Iterable[str]) -> None:
-        """Count values that no column holds as they came."""
+        """Count values that no column holds as they came; of many paths, the first 1,000 by name.
+
+        Parameters
+        ----------
+        paths
+            Path of each, as often as it was met.
+        """
         _note(self.odd_values, paths)
 
     def note_request(self, request_id: str | None) -> None:
-        """Keep the server's id of a request, if it gave one and there is room."""
+        """Keep the server's id of a request, if it gave one and there is room.
+
+        Parameters
+        ----------
+        request_id
+            The id; None where the server gave none.
+        """
         if request_id and len(self.request_ids) < REQUEST_IDS_KEPT:
             self.request_ids.append(request_id)
 
     def add(self, other: PullReport) -> None:
-        """Add another load's counts to this one's."""
+        """Add another load's counts to this one's.
+
+        Parameters
+        ----------
+        other
+            The other report. Not changed.
+        """
         for f in fields(self):
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
             setattr(self, f.name, mine + theirs)
@@ -124,6 +153,11 @@ class PullReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain JSON values.
+
+        Returns
+        -------
+        dict
+            One member per attribute, paths in order.
 
         Examples
         --------
@@ -137,7 +171,17 @@ class PullReport:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> PullReport:
-        """The report that `to_dict` wrote; members of a newer version are left aside.
+        """The report that `to_dict` wrote.
+
+        Parameters
+        ----------
+        values
+            What it wrote; members of a newer version are left aside, and one that is missing is as in a new report.
+
+        Returns
+        -------
+        PullReport
+            Equal to the one that was written.
 
         Raises
         ------

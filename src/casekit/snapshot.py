@@ -58,6 +58,15 @@ def write_snapshot(cases: CaseSet, path: Place) -> SnapshotInfo:
         Somebody else is writing there.
     SnapshotError
         The folder holds something else, or cannot be written. What stood there stands.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from casekit.schema import empty_tables
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     info = write_snapshot(CaseSet(empty_tables()), f"{folder}/empty")
+    >>> info.rows("cases"), len(info.files) == len(TABLES)
+    (0, True)
     """
     with SnapshotWriter(path) as writer:
         writer.add({name: cases.arrow(name) for name in TABLES})
@@ -72,10 +81,25 @@ def snapshot_info(path: Place) -> SnapshotInfo:
     path
         Its folder, or the URL of it.
 
+    Returns
+    -------
+    SnapshotInfo
+        Its manifest: which cases it holds, from where and when, how many rows, and the hash of each file.
+
     Raises
     ------
     SnapshotError
         The folder is no snapshot, or of a format this version does not know.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from casekit.schema import empty_tables
+    >>> cases = CaseSet(empty_tables(), Source(test_sets=(("acme.demo", "1.0.0"),)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_snapshot(cases, folder)
+    ...     snapshot_info(folder).test_sets
+    (('acme.demo', '1.0.0'),)
     """
     return info_of(folder_at(path))
 
@@ -95,8 +119,9 @@ def read_snapshot(path: Place | Sequence[Place], max_age: timedelta | None = Non
     -------
     CaseSet
         The tables as they were written, in the order of the folders. A table is read when it is first used. Of up to
-        32 folders on this machine the files are opened at once, and a writer changes nothing for who has opened them.
-        Of more, or at a URL, they are opened when they are read: what was replaced by then is an error, not other rows.
+        32 folders on this machine (less where a process may open few files) the files are opened at once, and a writer
+        changes nothing for who has opened them. Of more, or at a URL, they are opened when they are read: what was
+        replaced by then is an error, not other rows.
 
     Warns
     -----
@@ -109,6 +134,19 @@ def read_snapshot(path: Place | Sequence[Place], max_age: timedelta | None = Non
         ``max_age`` is no length of time, or the URL cannot be used.
     SnapshotError
         A folder is no snapshot, its files are missing, mixed or damaged, or a test set and version comes twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from casekit.schema import empty_tables
+    >>> folder = tempfile.mkdtemp()
+    >>> for version in ("1.0.0", "1.1.0"):
+    ...     cases = CaseSet(empty_tables(), Source(test_sets=(("acme.demo", version),)))
+    ...     _ = write_snapshot(cases, f"{folder}/{version}")
+    >>> read_snapshot(f"{folder}/1.1.0").source.test_sets
+    (('acme.demo', '1.1.0'),)
+    >>> read_snapshot(folder).source.test_sets
+    (('acme.demo', '1.0.0'), ('acme.demo', '1.1.0'))
     """
     if max_age is not None:
         check_age(max_age)

@@ -27,6 +27,11 @@ class Source:
         When the last page came (UTC). Of several snapshots, the oldest.
     folders : tuple of str
         The snapshot folders read, when the cases came from some; a URL without what gives access to it.
+
+    Examples
+    --------
+    >>> Source(test_sets=(("acme.demo", "1.0.0"), ("acme.demo", "1.1.0"))).title()
+    'acme.demo 1.0.0, acme.demo 1.1.0'
     """
 
     test_sets: tuple[tuple[str, str], ...] = ()
@@ -37,7 +42,10 @@ class Source:
 
     @property
     def age(self) -> timedelta | None:
-        """How long ago the last page came, by this machine's clock; None where that is unknown."""
+        """How long ago the last page came, by this machine's clock; None where that is unknown.
+
+        Less than zero where the clocks disagree.
+        """
         return None if self.fetched_at is None else datetime.now(UTC) - self.fetched_at
 
     def title(self, limit: int = 80) -> str:
@@ -47,6 +55,11 @@ class Source:
         ----------
         limit
             Characters of each name.
+
+        Returns
+        -------
+        str
+            The agent, or the first three test sets with their versions and how many more; ``"no test set"`` without.
         """
         if self.agent_id is not None:
             return f"live test set of {one_line(self.agent_id, limit)}"
@@ -67,6 +80,11 @@ class LeftOut:
         How many cases, and items of those cases, it left out.
     not_listed : tuple of str
         Ids of cases that the live list given to the filter does not have; they were kept.
+
+    Examples
+    --------
+    >>> print(LeftOut("without_erased", cases=3, items=7))
+    without_erased: 3 cases, 7 items
     """
 
     filter: str

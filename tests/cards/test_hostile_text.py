@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -14,11 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casekit import stats
+from casekit.casediff import CaseDiff, diff
 from casekit.caseset import CaseSet
+from casekit.change import SnapshotChange
+from casekit.dictionary import data_dictionary
+from casekit.erasure import Finding, SweepReport
 from casekit.errors import CasekitError, SchemaError
+from casekit.plots import plot_ranks
 from casekit.plots.labels import plain
 from casekit.report import BadCase, PullReport
 from casekit.schema import empty_tables
+from casekit.snapshots.manifest import FileInfo, SnapshotInfo
 from casekit.source import LeftOut, Source
 from casekit.styles import styled
 from casekit.wire import Reader, joined
@@ -38,6 +45,7 @@ HOSTILE = {
     "long words": "word <b> & " * 10_000,
     "long escapes": "\x1b" * 100_000,
 }
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONGEST = 8_000  # characters of one card, table or message, whatever stands in it
 MARKUP = 80_000  # with its styles
 
@@ -93,8 +101,35 @@ def live(text: str) -> CaseSet:
     return CaseSet({**empty_tables(), "cases": type(table).from_pydict(columns)})
 
 
+def info_of(text: str) -> SnapshotInfo:
+    """A manifest in which the text stands wherever one may."""
+    files = {f"{name}.parquet": FileInfo("0" * 64, 1, 1) for name in empty_tables()}
+    return SnapshotInfo(((text, text),), text, text, NOON, text, text, files, report_of(text), (LeftOut(text, 1, 1),))
+
+
+def change_of(text: str) -> SnapshotChange:
+    """What a refresh changed of cases whose ids are the text."""
+    ids = (text,) * 7
+    return SnapshotChange(text, ids, ids, ids, ids, 1, text, f"{text}2", NOON, NOON, report_of(text))
+
+
+def sweep_of(text: str) -> SweepReport:
+    """A sweep that found the text wherever it names anything."""
+    ids = (text,) * 7
+    return SweepReport(text, ids, ids, (Finding(text, "words", text, text),) * 7, True, ids, 1, 1, 1, 1, 1, 1)
+
+
+def diff_of(text: str) -> CaseDiff:
+    """Two sides of which one has a case more."""
+    return diff(CaseSet(empty_tables(), left_out=(LeftOut(text, 1, 1),)), cases_of(text))
+
+
 SHOWN: dict[str, Callable[[str], Any]] = {
+    "CaseDiff": diff_of,
     "CaseSet": cases_of,
+    "SnapshotChange": change_of,
+    "SnapshotInfo": info_of,
+    "SweepReport": sweep_of,
     "CaseSet of agents": live,
     "PullReport": report_of,
     "styled groups": lambda text: styled(grouped(text)),
@@ -118,6 +153,11 @@ ERRORS: dict[str, Callable[[str], Any]] = {
     "segment taken": lambda text: stats.segments_wide(ids(text).assign(**{text: 1}), segments(text, 1)),
     "styled": lambda text: styled(pd.DataFrame({text: [1]})),
     "contested": lambda text: cases_of("a").contested(text),  # type: ignore[arg-type]
+    "dictionary": lambda text: data_dictionary(text),
+    "rank": lambda text: stats.rank_rates(ranked(text).assign(rank=text), corrected(text)),
+    "key twice": lambda text: stats.rank_rates(ranked(text), pd.concat([corrected(text)] * 2)),
+    "item": lambda text: stats.item_agreement(corrected(text).assign(total_weight=0.5)),
+    "plotted": lambda text: plot_ranks(pd.DataFrame({text: [1]})),
     "schema": lambda text: raised(SchemaError("no number", case_id=text, path="/items/0")),
     "any": lambda text: raised(CasekitError(text)),
 }
@@ -131,6 +171,16 @@ def ids(text: str) -> pd.DataFrame:
 def segments(text: str, times: int) -> pd.DataFrame:
     """Segments of that case whose key is the text."""
     return pd.concat([ids(text).assign(segment_no=n, key=text, value=text) for n in range(times)], ignore_index=True)
+
+
+def ranked(text: str) -> pd.DataFrame:
+    """The first place of that case's output."""
+    return pd.DataFrame({"case_id": [text], "key": [text], "pointer": "/0", "own_key": True, "rank": 0, "place": 0})
+
+
+def corrected(text: str) -> pd.DataFrame:
+    """What was said of it."""
+    return ranked(text)[["case_id", "key", "pointer", "rank"]].assign(yes=1, no=1, yes_weight=1.0, total_weight=2.0)
 
 
 def raised(error: Exception) -> None:

@@ -15,7 +15,7 @@ import pytest
 from html_tags import Tags, harmless
 
 import casekit
-from casekit.stats import expert_agreement, expert_weights, gate, item_agreement, yes_rates
+from casekit.stats import compare, expert_agreement, expert_weights, gate, item_agreement, yes_rates
 from casekit.styles import Styled, styled
 from casekit.styles.looks import LOOKS
 
@@ -180,6 +180,24 @@ def test_a_wide_table_scrolls_in_its_own_box(frames: Frames) -> None:
     assert 'class="tex2jax_ignore mathjax_ignore"' in shown
     assert shown.count("color:inherit") == shown.count("color:")
     assert "rgb(" not in shown
+
+
+def test_long_names_make_room_for_what_is_said(make_items: MakeItems) -> None:
+    """A column of long names breaks them into lines; short ones stay on one line, as numbers do."""
+    long = "a-case-with-a-name-of-many-words"
+    shown = styled(item_agreement(make_items(2, case_id=[long, "c2"])))._repr_html_()
+    head = {name: shown.partition(f">{name}</th>")[0].rpartition("style=")[2] for name in (long, "k0")}
+    assert "white-space:normal" in head[long]
+    assert "white-space:nowrap" in head["k0"]
+
+
+def test_brackets_are_told_of_where_there_are_any(make_items: MakeItems) -> None:
+    """A change of the same cases has no interval: the reason stands beside it, and no sentence is about one."""
+    items = make_items(6)
+    alike = styled(compare(items, items))
+    assert "In brackets" not in alike.caption
+    assert alike.headings[2:4] == ("Change, points", "Note")
+    assert "In brackets: 95 % interval, " in styled(compare(items, items.assign(yes_weight=0.0))).caption
 
 
 # ---------------------------------------------------------------- what is refused

@@ -155,6 +155,44 @@ def test_an_age_that_is_none_is_refused(serve: Serve, client_of: ClientOf, tmp_p
     assert server.requests == []
 
 
+@pytest.mark.parametrize("ref", [("s0", "../../1.0.0"), ("s0", "1.0.0\n"), ("s0", "1.0." + "0" * 60), ("..", "1.0.0")])
+def test_what_is_no_test_set_touches_no_folder(
+    serve: Serve, client_of: ClientOf, tmp_path: Path, ref: tuple[str, str]
+) -> None:
+    """A version or an id that no test set has must be refused before anything is looked for or made under its name."""
+    server = serve(*lists(1))
+    (tmp_path / ".1.0.0.0123abcd.casekit-tmp").mkdir()
+    with pytest.raises(ConfigError):
+        ck.pull([REF, ref], into=tmp_path / "a" / "b", client=client_of(server))
+    assert [path.name for path in tmp_path.iterdir()] == [".1.0.0.0123abcd.casekit-tmp"]
+    assert server.requests == []
+
+
+def test_where_no_folder_can_be_nothing_is_sent(serve: Serve, client_of: ClientOf) -> None:
+    """What is no place must be refused before anything is sent."""
+    server = serve(*lists(1))
+    with pytest.raises(ConfigError, match="a place is given as a path or a URL"):
+        ck.pull([REF], into=None, client=client_of(server))  # type: ignore[arg-type]
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("name", ["ä" * 60, "日本" * 100, "a" * 250, "a" * 161, "/" * 54])
+def test_long_names_fit_and_stay_apart(tmp_path: Path, name: str) -> None:
+    """The longest names of folders, with what a writer adds, must be short enough for any system, and differ."""
+    folder = folder_name(name, "1." + "0" * 50 + ".0")
+    assert folder.startswith(folder_name(name[:2], "1.0.0")[: -len("-1.0.0")])
+    (tmp_path / f".{folder}.0123abcd.casekit-tmp").mkdir()
+    assert len({folder_name(name + end, "1.0.0") for end in ("", "a", "b")}) == 3
+
+
+@pytest.mark.parametrize("name", ["con.x", "NUL.a.b", "Com1.x", "lpt9."])
+def test_no_folder_is_called_as_a_device(name: str) -> None:
+    """Windows takes such a name for a device whatever follows the dot."""
+    first = f"_{ord(name[0]):02x}"
+    assert folder_name(name, "1.0.0") == f"{first}{name[1:]}-1.0.0"
+    assert folder_name(f"x{name}", "1.0.0") == f"x{name}-1.0.0"
+
+
 # ---------------------------------------------------------------- many sets
 
 
@@ -213,7 +251,7 @@ def test_an_error_of_many_keeps_no_pages(serve: Serve, client_of: ClientOf, tmp_
 @pytest.mark.skipif(os.name != "posix", reason="the system sends no SIGINT to another process")
 def test_an_interrupted_pull_goes_on(serve: Serve, client_of: ClientOf, tmp_path: Path) -> None:
     """After Ctrl-C what was pulled must stand whole, and the next run fetch the rest alone."""
-    server = serve(*tiny(60, delay_ms=30))
+    server = serve(*tiny(60, delay_ms=150))  # long enough for a machine that has much else to do
     code = f"""if True:
         import sys, casekit as ck
         with ck.Client({server.url!r}, token={TOKEN!r}) as client:

@@ -160,6 +160,15 @@ def test_other_texts_are_left_alone(said: Made, tmp_path: Path, text: str) -> No
     assert report.formulas == 0
 
 
+def test_a_url_is_no_file(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL must be refused, and not become a folder of that name here."""
+    monkeypatch.chdir(tmp_path)
+    for export_to in (made("c1").to_csv, made("c1").to_excel):
+        with pytest.raises(ConfigError, match="an export is written on this machine: give a path"):
+            export_to("s3://bucket/items.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_names_of_columns_are_made_safe_too(tmp_path: Path) -> None:
     """A header is a cell like any other."""
     with pytest.warns(UserWarning, match="2 texts"):

@@ -76,7 +76,7 @@ def test_first_contested_items_are_named(make_agreement: Any) -> None:
     arrows = [text for text in ax.texts if isinstance(text, Annotation) and text.arrow_patch is not None]
     assert len(arrows) == 8
     assert {tuple(arrow.xy) for arrow in arrows} <= {tuple(point) for point in points(ax, "s")}
-    assert "In brackets: 95 % Wilson's score interval of the item alone." in caption(ax)
+    assert "In brackets: 95 % interval, Wilson's score of the item alone." in caption(ax)
 
 
 def test_names_tell_items_apart(make_agreement: Any) -> None:

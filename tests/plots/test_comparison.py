@@ -60,6 +60,13 @@ def test_axis_holds_shares_alone(make_comparison: Any) -> None:
     assert ax.get_xticklabels()[-1].get_text() == "100 %"
 
 
+def test_both_ends_of_the_axis_have_their_ticks(make_comparison: Any) -> None:
+    """A tick that lies at an end is drawn, whatever the last digits of the sums that made it."""
+    where = {"before_rate": 0.25, "after_rate": 0.25, "low": np.nan, "high": np.nan, "common_difference": 0.0}
+    ax = plot_comparison(make_comparison(["a"], **where))
+    assert ax.get_xticks()[[0, -1]].tolist() == [pytest.approx(0.2), pytest.approx(0.3)]
+
+
 @pytest.mark.parametrize("before", [0.0, 0.4, 1.0])
 def test_tiny_differences_do_not_look_large(make_comparison: Any, before: float) -> None:
     """The axis spans 10 percentage points at least, also at the ends of what a share can be."""

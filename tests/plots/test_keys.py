@@ -41,7 +41,7 @@ def test_shrunk_and_counted_rates_stand_side_by_side(make_keys: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("q", "text"), [(0.0, "<0.001"), (0.0009, "<0.001"), (0.05, "0.050"), (1.0, "1.000"), (np.nan, "–")]
+    ("q", "text"), [(0.0, "< 0.001"), (0.0009, "< 0.001"), (0.05, "0.050"), (1.0, "1.000"), (np.nan, "–")]
 )
 def test_q_values_are_written(make_keys: Any, q: float, text: str) -> None:
     """A q-value has three decimals; a tiny one is not written as 0, a missing one is a dash."""

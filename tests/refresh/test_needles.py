@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from casekit.erasure import needles
 from casekit.erasure.needles import Needles
-from casekit.erasure.zstd import MAGIC, DamagedFrame, content, frames
+from casekit.erasure.zstd import MAGIC, DamagedFrame, content, runs, whole
 
 FEW = st.text("ab", min_size=4, max_size=32).map(str.encode)  # letters so few that many needles share a start
 ANY = st.binary(min_size=4, max_size=32)
@@ -75,16 +75,31 @@ def test_a_stream_of_frames_is_found() -> None:
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(b"streamed" * 100_000)
     data = b"a" + sink.getvalue().to_pybytes() + MAGIC[:3] + pa.compress(b"second", "zstd", asbytes=True)
-    assert [read(data, at) for at in frames(data)] == [(b"streamed" * 100_000, True), (b"second", True)]
+    assert [read(data, at) for run in runs(data) for at in run] == [(b"streamed" * 100_000, True), (b"second", True)]
+
+
+def test_frames_that_touch_are_a_run() -> None:
+    """Frames right behind each other must be told from those apart, and from one that stands within another."""
+    first, second = (pa.compress(text, "zstd", asbytes=True) for text in (b"first", b"second"))
+    outer = by_hand(0x20, (0, len(first), first))
+    data = b"a" + first + second + b"b" + first + outer + second
+    at, behind = 1, 1 + len(first) + len(second) + 1
+    nested = behind + len(first) + 9
+    touching = [behind, behind + len(first), behind + len(first) + len(outer)]
+    assert sorted(runs(data)) == [[at, at + len(first)], touching, [nested]]
+    assert list(whole(first + second)) == [b"first", b"second"]
+    for other in (first + b"x", b"x" + first, first[:-1]):
+        with pytest.raises(DamagedFrame):
+            list(whole(other))
 
 
 def test_a_cut_frame_gives_its_start() -> None:
     """Wherever a frame is cut, what can be read of it must come, and that it is damaged be told."""
     packed = pa.compress(os.urandom(300_000), "zstd", asbytes=True)
-    whole, _ = read(packed)
+    every, _ = read(packed)
     for size in (5, 6, 10, 11, 140_000, 270_000, len(packed) - 1):
         out, sound = read(packed[:size])
-        assert whole.startswith(out)
+        assert every.startswith(out)
         assert not sound
         assert len(out) > size - 2**17 - 20
     assert read(MAGIC) == (b"", False)

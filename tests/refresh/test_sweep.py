@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import stat
+import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -115,11 +117,10 @@ def in_footer(path: Path) -> None:
         writer.add_key_value_metadata({"note": LOST("why")})
 
 
-def packed(text: str, *, size: int = 20_000) -> bytes:
+def packed(text: str, *, size: int = 20_000, tail: str = " 1 2 3 4" * 20) -> bytes:
     """A frame with a text at its end, none of whose bytes stand in it as they are."""
     numbers = " ".join(str(n * n) for n in range(size))
-    frame: bytes = pa.compress((numbers[:size] + text + " 1 2 3 4" * 20).encode(), "zstd", asbytes=True)
-    assert text[:8].encode() not in frame
+    frame: bytes = pa.compress((numbers[:size] + text + tail).encode(), "zstd", asbytes=True)
     return frame
 
 
@@ -129,6 +130,11 @@ HIDING: dict[str, Callable[[Path], object]] = {
     "escaped, not ASCII": lambda path: path.write_text(json.dumps(LOST("why"), ensure_ascii=False), encoding="utf-8"),
     "frame": lambda path: path.write_bytes(b"head" + packed(LOST("why")) + b"tail"),
     "second frame": lambda path: path.write_bytes(packed("all is well") + packed(json.dumps(LOST("why")))),
+    "upper-case escapes": lambda path: path.write_text(json.dumps(LOST("why")).replace("c4", "C4").replace("d6", "D6")),
+    "CSV": lambda path: path.write_text(LOST("why").replace('"', '""'), encoding="utf-8"),
+    "in two frames": lambda path: path.write_bytes(
+        packed(LOST("why")[:20], tail="") + packed(LOST("why")[20:], size=0)
+    ),
     "far": lambda path: path.write_bytes(bytes(2**20 - 9) + LOST("why").encode() + bytes(2**20)),
     "far in a frame": lambda path: path.write_bytes(packed(LOST("why"), size=2**18 - 9)),
     "statistics": in_statistics,
@@ -177,7 +183,7 @@ def test_a_remnant_of_a_long_text_is_found(tmp_path: Path) -> None:
     assert sweep_snapshot(clean, ["lost"], before=backup).clean
     text = long.encode()
     for start in (len(common), 1000, 2017, 3333, len(text) - 63):
-        (clean / "part").write_bytes(b"\x00\x01" + text[start : start + 63] + b"\x02")
+        (clean / "part").write_bytes(b"\t" + text[start : start + 63] + b"\t")
         assert told(sweep_snapshot(clean, ["lost"], before=backup)) == {("part", "words", "lost")}
 
 
@@ -208,6 +214,16 @@ def test_what_others_hold_is_set_apart_and_counted(tmp_path: Path) -> None:
     gone = written(tmp_path / "later" / "s", erased_case("lost"), erased_case("other"))
     (gone / "stray").write_text("Dear all")
     assert told(sweep_snapshot(gone, ["lost"], before=backup)) == {("stray", "words", "lost")}
+
+
+@pytest.mark.parametrize(("said", "found"), [("张伟", 1), ("für", 1), ("abc", 0), (49176123, 1), (4917612, 0)])
+def test_short_texts_and_long_numbers(tmp_path: Path, said: str | int, found: int) -> None:
+    """A name of two signs has bytes enough to be searched for, and so has the number of a telephone."""
+    backup = written(tmp_path / "b", small_case("lost", output={"a": said}))
+    clean = written(tmp_path / "here" / "s", erased_case("lost"))
+    (clean / "stray").write_text(f"<{said}>", encoding="utf-8")
+    report = sweep_snapshot(clean, ["lost"], before=backup)
+    assert told(report) == {("stray", "words", "lost")} if found else report.clean
 
 
 def test_the_formats_own_words_are_no_findings(tmp_path: Path) -> None:
@@ -290,6 +306,49 @@ def test_what_is_packed_otherwise_is_told(backup: Path, clean: Path) -> None:
     }
 
 
+def prefixed(path: Path) -> None:
+    """A table that leaves out what a text shares with the one before it."""
+    texts = [LOST("why")[:20], LOST("why")]
+    encoding = {"a": "DELTA_BYTE_ARRAY"}
+    pq.write_table(pa.table({"a": texts}), path, compression="zstd", use_dictionary=False, column_encoding=encoding)
+
+
+CLOSED: dict[str, Callable[[Path], object]] = {
+    "UTF-16": lambda path: path.write_text(LOST("why"), encoding="utf-16"),
+    "UTF-16 of ASCII alone": lambda path: path.write_text("Zyxander", encoding="utf-16-le"),
+    "Latin-1": lambda path: path.write_text("Müller", encoding="latin-1"),
+    "zlib": lambda path: path.write_bytes(zlib.compress(LOST("why").encode())),
+    "gzip in a frame": lambda path: path.write_bytes(pa.compress(gzip.compress(b"a" * 99), "zstd", asbytes=True)),
+    "bytes after a frame": lambda path: path.write_bytes(packed("fine") + gzip.compress(b"a" * 99)),
+    "prefixes": prefixed,
+}
+
+
+@pytest.mark.parametrize("form", CLOSED)
+def test_what_is_neither_text_nor_open_parquet_is_told(backup: Path, clean: Path, form: str) -> None:
+    """A file in which words could not be seen must be a finding, whatever it is: it proves nothing."""
+    CLOSED[form](clean / "stray")
+    assert set(unreadable(sweep_snapshot(clean, ["lost"], before=backup))) == {"stray"}
+
+
+@pytest.mark.parametrize("name", [".DS_Store", "Thumbs.db"])
+def test_what_file_managers_leave_is_no_finding(backup: Path, clean: Path, name: str) -> None:
+    """A file that a file manager put there must not be told, as long as it holds no words."""
+    (clean / name).write_bytes(b"\x00\x00\x00\x01Bud1\xff")
+    assert sweep_snapshot(clean, ["lost"], before=backup).clean
+    (clean / name).write_text(LOST("why"), encoding="utf-8")
+    assert told(sweep_snapshot(clean, ["lost"], before=backup)) == {(name, "words", "lost")}
+
+
+def test_a_link_to_the_snapshot_is_the_snapshot(backup: Path, clean: Path) -> None:
+    """What a killed writer left beside the folder must be found through a link that lies elsewhere."""
+    link = backup.parent / "latest"
+    link.symlink_to(clean)
+    assert sweep_snapshot(link, ["lost"], before=backup).clean
+    (clean.parent / ".s.0123abcd.casekit-tmp").write_text(LOST("why"), encoding="utf-8")
+    assert ("../.s.0123abcd.casekit-tmp", "words", "lost") in told(sweep_snapshot(link, ["lost"], before=backup))
+
+
 def test_links_and_pipes_are_not_followed(backup: Path, clean: Path) -> None:
     """What is no plain file must be a finding, and nothing outside the folder be read."""
     (clean / "link").symlink_to(backup / "cases.parquet")
@@ -367,11 +426,27 @@ def test_a_folder_of_copies_is_taken_whole(backup: Path, clean: Path) -> None:
     assert told(sweep_snapshot(clean, ["lost"], before=backup.parent)) == {("stray", "words", "lost")}
 
 
+def test_a_copy_of_another_set_is_refused(backup: Path, clean: Path) -> None:
+    """A copy of another test set knows other words for the same ids: it must not be taken for a proof."""
+    other = ck.read_snapshot(backup)
+    ck.write_snapshot(replace(other, source=replace(other.source, test_sets=(("acme.b", "1.0.0"),))), backup)
+    with pytest.raises(ConfigError, match=r"has no copy of acme\.a 1\.0\.0, so it knows no words of these cases"):
+        sweep_snapshot(clean, ["lost"], before=backup)
+    # Among others, a copy of another version of the set is one.
+    written(backup.parent / "older", full_case("lost"))
+    older = ck.read_snapshot(backup.parent / "older")
+    source = replace(older.source, test_sets=(("acme.a", "0.9.0"),))
+    ck.write_snapshot(replace(older, source=source), backup.parent / "older")
+    assert sweep_snapshot(clean, ["lost"], before=backup.parent).n_texts > 40
+
+
 def test_an_erased_copy_knows_no_words(clean: Path) -> None:
     """A copy that was made after the erasure must be told to prove nothing."""
     report = sweep_snapshot(clean, ["lost"], before=clean)
     assert (report.clean, report.n_texts, report.without_words) == (True, 0, ("lost",))
     assert "0 texts searched for; none known of 1 case" in repr(report)
+    (clean / "notes.gz").write_bytes(gzip.compress(b"who knows"))
+    assert set(unreadable(sweep_snapshot(clean, ["lost"], before=clean))) == {"notes.gz"}
 
 
 @pytest.mark.parametrize("given_ids", ["lost", b"lost", [], [7], [None]])

@@ -197,6 +197,15 @@ def test_a_folder_that_may_not_be_written(
     write_snapshot(made("c"), tmp_path / "s")
 
 
+def test_no_snapshot_is_put_inside_another(made: Made, tmp_path: Path, bytes_of: Bytes) -> None:
+    """Whoever gives a snapshot for the folder of snapshots must be told: with one inside it could not be replaced."""
+    write_snapshot(made("outer"), tmp_path / "s")
+    before = bytes_of(tmp_path)
+    with pytest.raises(SnapshotError, match="would stand inside another snapshot: give a folder beside it"):
+        write_snapshot(made("inner"), tmp_path / "s" / "t")
+    assert bytes_of(tmp_path) == before
+
+
 def test_what_stands_is_told_as_it_is(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`standing` gives a whole snapshot and takes away what a killed writer left, or says why there is none."""
     info = write_snapshot(made("a"), tmp_path / "s")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import errno
 import os
+import pickle
 import shutil
 import warnings
 from collections.abc import Callable
@@ -17,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from casekit.caseset import CaseSet
-from casekit.errors import ConfigError, SnapshotError, StaleSnapshotWarning
+from casekit.errors import CasekitError, ConfigError, SnapshotError, StaleSnapshotWarning
 from casekit.schema import TABLES
 from casekit.snapshot import read_snapshot, snapshot_info, verify_snapshot, write_snapshot
 from casekit.snapshots import stored
@@ -54,6 +57,62 @@ def test_a_table_is_read_when_it_is_asked_for(three: Path, monkeypatch: pytest.M
     assert found.arrow("items") is found.arrow("items")
     assert sorted(seen) == [f"{n}/items.parquet" for n in range(3)]
     assert len(os.listdir("/dev/fd")) == opened
+
+
+def test_a_process_that_may_open_few_files(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Snapshots must not take all the files that a process may open; too many elsewhere is told, and is no damage."""
+    resource = pytest.importorskip("resource")
+    for n in range(9):
+        write_snapshot(made(f"c{n}", version=f"{n}.0.0"), tmp_path / str(n))
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (256, 256))
+    opened = len(os.listdir("/dev/fd"))
+    assert len(read_snapshot(tmp_path)) == 9
+    assert len(os.listdir("/dev/fd")) == opened
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    found = read_snapshot(tmp_path)
+    assert len(os.listdir("/dev/fd")) > opened + 9
+    assert len(found) == 9
+
+    def refusing(path: str) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    monkeypatch.setattr(pa, "OSFile", refusing)
+    with pytest.raises(SnapshotError, match=r"\(Too many open files\): read fewer snapshots at a time"):
+        read_snapshot(tmp_path)
+
+
+@pytest.mark.parametrize("parent", ["a[1]", "b*", "c?", "[!d]"])
+def test_a_pattern_below_a_folder_whose_name_looks_like_one(
+    made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parent: str
+) -> None:
+    """A folder that is there by that name is meant by it; only what is below it is a pattern."""
+    for n in range(2):
+        write_snapshot(made(f"c{n}", version=f"{n}.0.0"), tmp_path / parent / f"s[{n}]")
+        write_snapshot(made(f"d{n}", version=f"{n}.0.0"), tmp_path / "a1" / f"s{n}")
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path / parent / "s*", f"{parent}/s*", f"{parent}/s[[][01][]]", f"./{parent}", f"{parent}/"):
+        assert read_snapshot(place).arrow("cases")["case_id"].to_pylist() == ["c0", "c1"]
+    assert len(read_snapshot(f"{parent}/s[0]")) == 1
+    assert len(read_snapshot("*1/s[01]")) == 2
+    with pytest.raises(SnapshotError, match="no snapshot matches"):
+        read_snapshot(f"{parent}/t*")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda cases: pickle.loads(pickle.dumps(cases))])
+def test_what_was_not_read_yet_is_copied(made: Made, tmp_path: Path, copied: Callable[[CaseSet], CaseSet]) -> None:
+    """Cases whose tables wait to be read must be copied and pickled as any others."""
+    write_snapshot(made("c1"), tmp_path / "s")
+    again = copied(read_snapshot(tmp_path / "s"))
+    shutil.rmtree(tmp_path / "s")
+    assert all(again.arrow(name).equals(made("c1").arrow(name)) for name in TABLES)
+
+
+@pytest.mark.parametrize("place", [None, 7, b"folder", "a\0b", "a\udcff", [None], ["ok", 7]])
+def test_what_is_no_place_is_refused(made: Made, place: Any) -> None:
+    """A place that is neither a path nor a URL must be refused by casekit, whatever is asked of it."""
+    for work in (read_snapshot, snapshot_info, verify_snapshot, lambda given: write_snapshot(made("c1"), given)):
+        with pytest.raises(CasekitError):
+            work(place)
 
 
 def test_few_are_opened_at_once(made: Made, tmp_path: Path) -> None:

@@ -165,8 +165,9 @@ def test_what_cannot_be_is_refused(two: Frames) -> None:
         rank_rates(ranked.drop(columns="rank"), items)
     with pytest.raises(KeyError, match="items has no column 'rank'"):
         rank_rates(ranked, items.drop(columns="rank"))
-    with pytest.raises(ValueError, match=r"The rank 0\.5 is no whole number"):
-        rank_rates(ranked.assign(rank=0.5), items)
+    for odd, written in ((0.5, r"0\.5"), (-1, r"-1\.0"), (np.inf, "inf"), (1e19, r"1e\+19")):
+        with pytest.raises(ValueError, match=rf"The rank {written} is no whole number"):
+            rank_rates(ranked.assign(rank=odd), items)
     with pytest.raises(ValueError, match="must hold numbers"):
         rank_rates(ranked.assign(rank="first"), items)
     with pytest.raises(ValueError, match="level=2"):

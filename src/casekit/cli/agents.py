@@ -122,7 +122,8 @@ def _call(text: str) -> dict[str, Any]:
     try:
         return {"tool": tool, "args": json.loads(args)}
     except json.JSONDecodeError:
-        raise CasekitError(f'the arguments of {tool!r} are no JSON object, such as {tool}={{"id": 7}}') from None
+        name = one_line(tool, 200)
+        raise CasekitError(f'the arguments of {name} are no JSON object, such as {name}={{"id": 7}}') from None
 
 
 def _item(text: str) -> dict[str, str]:

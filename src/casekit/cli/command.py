@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 
 from casekit.client import Client
-from casekit.errors import CasekitError
+from casekit.errors import CasekitError, one_line
 
 __all__ = ["Commands", "connected", "ref_of"]
 
@@ -75,5 +75,5 @@ def ref_of(text: str) -> tuple[str, str]:
     """Test set and version of ``ID@VERSION``."""
     name, at, version = text.rpartition("@")
     if not at:
-        raise CasekitError(f"{text!r} is not of the form ID@VERSION, such as acme.drafting-accuracy@1.2.0")
+        raise CasekitError(f"{one_line(text, 200)!r} is not of the form ID@VERSION, such as acme.drafting@1.2.0")
     return name, version

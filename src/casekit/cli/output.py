@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from casekit.errors import one_line
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -12,8 +14,9 @@ __all__ = ["print_json", "records", "text_of"]
 
 
 def text_of(frame: pd.DataFrame) -> str:
-    """A frame as lines of text."""
-    text = frame.to_string(index=False, float_format=lambda value: f"{value:.3f}")
+    """A frame as lines of text; no text in it can steer a terminal."""
+    safe = frame.map(lambda cell: one_line(cell, 60) if isinstance(cell, str) else cell)
+    text = safe.to_string(index=False, float_format=lambda value: f"{value:.3f}")
     return "\n".join(f"   {line}" for line in text.splitlines()) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from casekit.cli.command import Commands
+from casekit.errors import ConfigError, one_line
 
 __all__ = ["register"]
 
@@ -41,9 +42,11 @@ def serve(chosen: argparse.Namespace) -> None:
                 count = server.load_pages(folder, name, version)
             else:
                 cases = read_snapshot(source)
-                ((name, version),) = cases.source.test_sets or (("", ""),)
+                if len(cases.source.test_sets) != 1:
+                    raise ConfigError(f"{one_line(source, 200)} is not of one test set: give a snapshot of each")
+                ((name, version),) = cases.source.test_sets
                 count = server.add_test_set(name, version, cases.documents())
-            print(f"serving {name} {version}: {count:,} cases", flush=True)
+            print(f"serving {one_line(name, 200)} {one_line(version, 60)}: {count:,} cases", flush=True)
         print(f"export CASEKIT_URL={server.url} CASEKIT_TOKEN={server.token}", flush=True)
         print("Ctrl-C stops it", flush=True)
         server.wait()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from casekit.cli.command import Commands, connected, ref_of
 from casekit.cli.output import print_json, records, text_of
-from casekit.errors import CasekitError
+from casekit.errors import CasekitError, one_line
 
 if TYPE_CHECKING:
     from casekit.change import SnapshotChange
@@ -38,7 +38,7 @@ def register(commands: Commands) -> None:
     form.add_argument("--into", default="snapshots", metavar="FOLDER", help="parent folder (default: snapshots)")
     form.add_argument("--workers", type=int, default=4, metavar="N", help="test sets at a time (default: 4)")
     form.add_argument(
-        "--max-age", type=float, default=24.0, metavar="HOURS", help="pull again what is older (default: 24)"
+        "--max-age", type=_hours, default="24", metavar="HOURS", help="pull again what is older (default: 24)"
     )
 
     form = commands.add(
@@ -101,10 +101,9 @@ def pull(chosen: argparse.Namespace) -> None:
 
     begun = datetime.now(UTC)
     refs = [ref_of(text) for text in chosen.refs]
-    max_age = timedelta(hours=chosen.max_age)
     with connected() as client:
         try:
-            infos = pull_all(refs, into=chosen.into, client=client, workers=chosen.workers, max_age=max_age)
+            infos = pull_all(refs, into=chosen.into, client=client, workers=chosen.workers, max_age=chosen.max_age)
         except CasekitError as error:
             if len(refs) > 1:  # which of them failed
                 print(*getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
@@ -117,17 +116,27 @@ def pull(chosen: argparse.Namespace) -> None:
         print(f"{one.title()}: {there}{one.report}")
 
 
-def refresh(chosen: argparse.Namespace) -> None:
-    """Refresh snapshots one after the other."""
+def refresh(chosen: argparse.Namespace) -> int:
+    """Refresh snapshots one after the other; one that fails holds up no other."""
     from casekit.refresh import refresh_snapshot
 
+    told = []
+    failed = 0
     with connected() as client:
-        changes = [refresh_snapshot(folder, client=client) for folder in chosen.folders]
+        for folder in chosen.folders:
+            try:
+                change = refresh_snapshot(folder, client=client)
+            except CasekitError as error:
+                failed = 1
+                told.append({"folder": folder, "error": str(error)})
+                print(f"casekit: {one_line(folder, 200)}: {error}", file=sys.stderr)
+                continue
+            told.append({"folder": folder, **_of_change(change)})
+            if not chosen.json:
+                print(repr(change))
     if chosen.json:
-        print_json([{"folder": f, **_of_change(one)} for f, one in zip(chosen.folders, changes, strict=True)])
-        return
-    for one in changes:
-        print(repr(one))
+        print_json(told)
+    return failed
 
 
 def verify(chosen: argparse.Namespace) -> None:
@@ -138,7 +147,9 @@ def verify(chosen: argparse.Namespace) -> None:
     if chosen.json:
         print_json({"folder": chosen.folder, "whole": True, **_of_info(found)})
     else:
-        print(f"{chosen.folder}: whole, {found.rows('cases'):,} cases, content {found.content_hash[:16]}")
+        print(
+            f"{one_line(chosen.folder, 500)}: whole, {found.rows('cases'):,} cases, content {found.content_hash[:16]}"
+        )
 
 
 def info(chosen: argparse.Namespace) -> None:
@@ -162,6 +173,8 @@ def sweep(chosen: argparse.Namespace) -> int:
     if not ids:
         cases = read_snapshot(chosen.folder).arrow("cases")
         ids = cases.filter(cases["erased"])["case_id"].to_pylist()
+        if not ids:
+            raise CasekitError(f"{one_line(chosen.folder, 200)} marks no case as erased: name some with --erased-ids")
     found = sweep_snapshot(chosen.folder, ids, before=chosen.before)
     if chosen.json:
         print_json({"folder": chosen.folder, "clean": found.clean, **asdict(found)})
@@ -194,6 +207,14 @@ def compare(chosen: argparse.Namespace) -> None:
     print(repr(changes))
     by = [chosen.by] if chosen.by else []
     print(text_of(rates[[*by, "before_rate", "after_rate", "difference", "low", "high"]]), end="")
+
+
+def _hours(text: str) -> timedelta:
+    """A number of hours; what is none is wrong usage."""
+    try:
+        return timedelta(hours=float(text))
+    except (OverflowError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of hours") from None
 
 
 def _minutes(time: datetime) -> str:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -17,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from casekit.card import Facts, counted, html_card, sized, text_card
+from casekit.erasure.closed import raw, why_closed
 from casekit.erasure.words import CONTENT, UnreadableFile, Words, batches, cells, of_cases
-from casekit.erasure.zstd import DamagedFrame, content, frames
+from casekit.erasure.zstd import DamagedFrame, content, runs
 from casekit.errors import ConfigError, SnapshotError, one_line
 from casekit.files import STAGED
 from casekit.report import PullReport
@@ -30,21 +32,6 @@ from casekit.snapshots.manifest import SnapshotInfo
 __all__ = ["Finding", "SweepReport", "sweep_snapshot"]
 
 FINDINGS_SHOWN: Final = 10  # of more, how many
-RAW: Final = 2**20  # bytes of a file looked at in one go
-
-# Files that hold their content in a way that is not looked into, by how they begin.
-_PACKED: Final = {
-    b"\x1f\x8b": "gzip",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\x00": "xz",
-    b"PK\x03\x04": "zip",
-    b"7z\xbc\xaf": "7z",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"\xff\x06\x00\x00sNaPpY": "snappy",
-    b"PARE": "encrypted Parquet",
-}
-_PARQUET: Final = b"PAR1"
-_OPEN_CODECS: Final = frozenset({"ZSTD", "UNCOMPRESSED"})
 
 
 @dataclass(frozen=True)
@@ -63,6 +50,11 @@ class Finding:
         The case; None for a file that cannot be looked into.
     place : str
         The column, the place in the file, or what is wrong with it.
+
+    Examples
+    --------
+    >>> print(Finding("cases.parquet", "content", "case-1", "input_json"))
+    cases.parquet: content of case-1 (input_json)
     """
 
     file: str
@@ -99,9 +91,19 @@ class SweepReport:
     n_shared : int
         Texts that other cases, not asked about, hold as well: they are there by right, and prove nothing.
     n_short : int
-        Texts of less than four characters or without a letter or digit: they would be found by chance anywhere.
+        Texts of less than four bytes or without a letter or digit: they would be found by chance anywhere.
     n_files, n_frames, n_bytes : int
         Files looked into, compressed frames in them, and bytes of both.
+
+    Examples
+    --------
+    >>> import casekit as ck, tempfile
+    >>> from casekit.schema import empty_tables
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = ck.write_snapshot(ck.CaseSet(empty_tables()), folder)
+    ...     report = sweep_snapshot(folder, ["case-1"])
+    >>> report.clean, report.absent, report.searched
+    (True, ('case-1',), False)
     """
 
     title: str
@@ -165,8 +167,8 @@ def sweep_snapshot(path: Place, erased_ids: Iterable[str], *, before: Place | No
     erased_ids
         Ids of the cases.
     before
-        A snapshot, or a folder of snapshots, that was made before the erasure: a backup. It is only read. Delete it
-        when the proof is made: it holds the words.
+        A snapshot, or a folder of snapshots, that was made before the erasure: a backup of the same test set, in any
+        version. It is only read. Delete it when the proof is made: it holds the words.
 
     Returns
     -------
@@ -176,13 +178,15 @@ def sweep_snapshot(path: Place, erased_ids: Iterable[str], *, before: Place | No
     Raises
     ------
     ConfigError
-        No id was given.
+        No id was given, or the older copy is of another test set.
     SnapshotError
         The folder is no snapshot; or the older copy is none, or a damaged one.
 
     Notes
     -----
-    A text as short as four characters may be found by chance in bytes that mean something else. A finding says where.
+    A text as short as four bytes may be found by chance in bytes that mean something else. A finding says where. A file
+    that is neither text in UTF-8, nor Parquet, nor text in Zstandard frames is a finding whatever is in it. Numbers of
+    eight digits and more count as texts. Words in base64 or a cipher look like other text, and are not found.
 
     Examples
     --------
@@ -203,12 +207,12 @@ def sweep_snapshot(path: Place, erased_ids: Iterable[str], *, before: Place | No
     info = snapshot_info(folder)
     words = Words(ids)
     if before is not None:
-        for copy in cast("list[LocalFolder]", folders_at(_local(before))):
-            _collect(words, copy.path)
+        for copy in _copies(_local(before), info):
+            _collect(words, copy)
         words.set_apart(_held_by_right(folder, ids, info))
     sweep = _Sweep(folder, ids, info)
     present = sweep.look_at_tables()
-    if words.owners:
+    if before is not None:  # also where no word is known: what cannot be looked into is told all the same
         sweep.search(words)
     return SweepReport(
         title=info.title(),
@@ -239,7 +243,23 @@ def _local(place: Place) -> Path:
     path = local_path(place)
     if path is None:
         raise ConfigError("every byte is looked at, so the snapshot has to be on this machine: copy it here first")
-    return Path(os.path.abspath(path))
+    return Path(os.path.realpath(path))  # a killed writer leaves its folders beside the snapshot, not beside a link
+
+
+def _copies(before: Path, info: SnapshotInfo) -> list[Path]:
+    """Older copies of the same test sets, in any version: a case of that id in another one is another case."""
+
+    def lists(of: SnapshotInfo) -> set[tuple[str, str | None]]:
+        return {("test set", name) for name, _ in of.test_sets} | ({("agent", of.agent_id)} - {("agent", None)})
+
+    copies = [copy.path for copy in cast("list[LocalFolder]", folders_at(before))]
+    same = [copy for copy in copies if lists(snapshot_info(copy)) & lists(info)] if lists(info) else copies
+    if not same:
+        raise ConfigError(
+            f"{one_line(str(before), 500)} has no copy of {info.title()}, so it knows no words of these cases: "
+            "give an older copy of the same test set"
+        )
+    return same
 
 
 def _collect(words: Words, copy: Path) -> None:
@@ -365,16 +385,15 @@ class _Sweep:
             if not size:
                 return
             with closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as data:
-                packed = _packed(path, data[:16])
-                if packed is not None:
-                    self._note(name, "unreadable", None, packed)
-                raw = (data[at : at + RAW] for at in range(0, size, RAW))
-                self._note_words(name, words, words.needles.found(self._counted(raw)), "byte {at:,}")
-                for start in frames(data):
-                    self.n_frames += 1
-                    pieces = self._counted(self._sound(content(data, start), name, start))
-                    place = f"byte {{at:,}} of the frame at byte {start:,}"
-                    self._note_words(name, words, words.needles.found(pieces), place)
+                why = why_closed(path, data)
+                if why is not None:
+                    self._note(name, "unreadable", None, why)
+                self._note_words(name, words, words.needles.found(self._counted(raw(data))), "byte {at:,}")
+                for run in runs(data):
+                    self.n_frames += len(run)
+                    parts = (self._sound(content(data, start), name, start) for start in run)
+                    found = words.needles.found(self._counted(chain.from_iterable(parts)))
+                    self._note_words(name, words, found, f"byte {{at:,}} of the frame at byte {run[0]:,}")
 
     def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -391,23 +410,6 @@ class _Sweep:
         for needle, at in sorted(found.items(), key=lambda pair: pair[1]):
             for case_id in sorted(words.owners[needle]):
                 self._note(name, "words", case_id, place.format(at=at))
-
-
-def _packed(path: Path, head: bytes) -> str | None:
-    """What keeps a file from being looked into."""
-    for magic, kind in _PACKED.items():
-        if head.startswith(magic):
-            return f"packed as {kind}"
-    if not head.startswith(_PARQUET):
-        return None
-    try:
-        with pq.ParquetFile(path) as file:
-            groups = (file.metadata.row_group(n) for n in range(file.metadata.num_row_groups))
-            codecs = {group.column(n).compression for group in groups for n in range(group.num_columns)}
-    except (OSError, pa.ArrowException):
-        return "Parquet without a whole footer: how it is packed is not known"
-    other = sorted(codecs - _OPEN_CODECS)
-    return f"packed as {', '.join(other)}" if other else None
 
 
 def _why(error: OSError) -> str:

@@ -32,6 +32,8 @@ CONTENT: Final = {
 }
 _IDS: Final = {name: [f.name for f in schema if f.name in _IDENTITY] for name, schema in TABLES.items()}
 _LITERAL: Final = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)  # a text in JSON, a member's name too
+_LONG_NUMBER: Final = re.compile(r"\d{8,}")  # of an account, a telephone: no chance number
+_ESCAPE: Final = re.compile(r"\\u[0-9a-f]{4}")
 _LETTER: Final = re.compile(rb"[0-9A-Za-z\x80-\xff]")
 
 
@@ -130,9 +132,8 @@ class Words:
 
     def _add(self, case_id: str, text: str, raw: str) -> None:
         self._known.add(case_id)
-        spelled = {text, raw, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-        forms = {one.encode("utf-8", "surrogatepass") for one in spelled}
-        if len(text) < SHORTEST or not any(_cut(form) for form in forms):
+        forms = {one.encode("utf-8", "surrogatepass") for one in _spelled(text, raw)}
+        if len(text.encode("utf-8", "surrogatepass")) < SHORTEST or not any(_cut(form) for form in forms):
             self._short.add(text)
             return
         self._forms.setdefault(text, set()).update(forms)
@@ -164,9 +165,19 @@ def _texts(cell: Any, *, in_json: bool) -> Iterator[tuple[str, str]]:
                 yield json.loads(match[0], strict=False), match[1]
             except ValueError:  # no JSON, in a file of somebody else's: a text as it stands there
                 yield match[1], match[1]
+        for number in _LONG_NUMBER.findall(_LITERAL.sub("", cell)):
+            yield number, number
     else:
         for text in cell if isinstance(cell, list) else [cell]:
             yield text, text
+
+
+def _spelled(text: str, raw: str) -> set[str]:
+    """A text as it stands in plain text, in JSON of any program's, and in CSV, which doubles the quotation marks."""
+    plain, ascii_alone = json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]
+    spelled = {text, raw, plain, ascii_alone, _ESCAPE.sub(lambda escape: "\\u" + escape[0][2:].upper(), ascii_alone)}
+    spelled |= {one.replace("/", "\\/") for one in spelled - {text, raw}}
+    return spelled | {one.replace('"', '""') for one in spelled}
 
 
 def _cut(form: bytes) -> list[bytes]:

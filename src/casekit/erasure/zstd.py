@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-__all__ = ["Bytes", "DamagedFrame", "content", "frames"]
+__all__ = ["MAGIC", "Bytes", "DamagedFrame", "content", "runs", "whole"]
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 PIECE: Final = 2**18  # bytes given out at a time
@@ -36,12 +36,44 @@ class DamagedFrame(Exception):
     """A frame is cut or damaged; what could be read of it was given out."""
 
 
-def frames(data: Bytes) -> Iterator[int]:
-    """Where a frame may begin: wherever the magic number stands, also within another frame."""
+def runs(data: Bytes) -> Iterator[list[int]]:
+    """Where frames may begin: wherever the magic number stands.
+
+    Those that stand one right behind the other are a run: a text may begin in one and end in the next. What begins
+    within another frame is a run of its own.
+    """
+    run: list[int] = []
+    end = -1
     at = data.find(MAGIC, 0)
     while at >= 0:
-        yield at
+        if at < end:
+            yield [at]
+        else:
+            if run and at > end:
+                yield run
+                run = []
+            run.append(at)
+            end = _cuts(data, at)[0][-1]
         at = data.find(MAGIC, at + 1)
+    if run:
+        yield run
+
+
+def whole(data: Bytes) -> Iterator[bytes]:
+    """What is in frames that fill some bytes from the first to the last.
+
+    Raises
+    ------
+    DamagedFrame
+        There is something else, or a frame is cut or damaged.
+    """
+    at = 0
+    while at < len(data):
+        cuts, sound = _cuts(data, at)
+        if data[at : at + len(MAGIC)] != MAGIC or not sound:
+            raise DamagedFrame
+        yield from content(data, at)
+        at = cuts[-1]
 
 
 def content(data: Bytes, start: int) -> Iterator[bytes]:

@@ -13,12 +13,14 @@ from urllib.parse import quote, urlsplit
 
 from casekit.errors import ConfigError, one_line
 
-__all__ = ["checked_address", "origin", "proxy_variable", "segment"]
+__all__ = ["checked_address", "checked_version", "origin", "proxy_variable", "segment"]
 
 SEGMENT_MAX: Final = 1000  # characters of an id; many servers refuse an address of more than 8,000 bytes
 _HOST: Final = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]", re.ASCII | re.IGNORECASE)
 _PATH_SAFE: Final = "/%~!$&'()*+,;=:@"
 _PORTS: Final = {"http": 80, "https": 443}
+_VERSION: Final = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
+VERSION_MAX: Final = 60  # characters; it is a part of the name of a folder
 _EXAMPLE: Final = "such as https://api.example.com"
 
 
@@ -76,6 +78,24 @@ def origin(address: str) -> str:
     """
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def checked_version(version: object) -> str:
+    """A version of a test set.
+
+    Raises
+    ------
+    ConfigError
+        It is not of the form 1.2.3.
+
+    Examples
+    --------
+    >>> checked_version("1.2.0")
+    '1.2.0'
+    """
+    if not isinstance(version, str) or len(version) > VERSION_MAX or not _VERSION.fullmatch(version):
+        raise ConfigError(f"version {one_line(str(version), 60)!r} is not of the form 1.2.3")
+    return version
 
 
 def segment(value: object, what: str) -> str:

@@ -36,6 +36,11 @@ class Retry:
     ------
     ConfigError
         A figure is not a finite number above 0.
+
+    Examples
+    --------
+    >>> Retry(budget=600)
+    Retry(budget=600, attempts=6, first=0.5, most=8.0)
     """
 
     budget: float = 60.0
@@ -61,7 +66,12 @@ class Retry:
         attempt
             1 is the first.
         asked
-            What the server asked for, in seconds; the answer is never less.
+            What the server asked for, in seconds; None where it asked for nothing.
+
+        Returns
+        -------
+        float
+            Never less than was asked for.
 
         Examples
         --------

@@ -85,7 +85,14 @@ class Session:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: where the token goes, and nowhere else."""
+        """Scheme, host and port: where the token goes, and nowhere else.
+
+        Examples
+        --------
+        >>> import casekit as ck
+        >>> ck.Client("https://api.example.com/v1", token="tok-123456").origin
+        'https://api.example.com'
+        """
         return origin(self.url)
 
     def _secret(self) -> Token:

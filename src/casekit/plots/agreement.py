@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from casekit.plots.canvas import LETTER
-from casekit.plots.captions import counted
+from casekit.plots.captions import counted, line_words
 from casekit.plots.colours import VERMILION
 from casekit.plots.columns import check_frame, counts, flags, floats
 from casekit.plots.intervals import interval_texts
@@ -107,7 +107,7 @@ def plot_agreement(agreed: pd.DataFrame, *, summary: pd.DataFrame | None = None,
             f"Each mark is an item: {counted(drawn.sum(), 'item')}, {contested.sum():,} contested.",
             _region_words(frame) if right >= 2 else "",
             "Marks of equal counts lie around their place." if drawn.any() else "",
-            f"In brackets: {_level(named)}Wilson's score interval of the item alone." if len(named) else "",
+            line_words(named, "Wilson's score of the item alone", sign="In brackets"),
             _not_drawn(frame, len(agreed) - len(frame), drawn),
             "" if summary is None else _coefficients(summary),
         ],
@@ -153,10 +153,6 @@ def _region_words(frame: pd.DataFrame) -> str:
         if len(shares) == 1
         else ""
     )
-
-
-def _level(frame: pd.DataFrame) -> str:
-    return " and ".join(f"{100 * level:g} % " for level in frame["level"].dropna().unique())
 
 
 def _not_drawn(frame: pd.DataFrame, n_cut: int, drawn: NDArray[np.bool_]) -> str:

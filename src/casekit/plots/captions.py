@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.columns import floats
+from casekit.plots.columns import floats, levels
 from casekit.plots.labels import plain
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def counted(n: float, noun: str) -> str:
 
 def line_words(frame: pd.DataFrame, method: str, *, sign: str = "Line", what: str = "interval") -> str:
     """Say what the lines, or another ``sign``, are: at which level, found how. Empty when the frame tells no level."""
-    levels = " and ".join(f"{100 * level:g} %" for level in frame["level"].dropna().unique())
-    return f"{sign}: {levels} {what}, {method}." if levels and method else ""
+    shown = levels(frame)
+    return f"{sign}: {shown} {what}, {method}." if shown and method else ""
 
 
 def weight_words(frame: pd.DataFrame) -> list[str]:

@@ -76,6 +76,8 @@ def plot_coefficients(agreed: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ['Percent', 'AC1', 'Alpha']
     """
     check_frame(agreed, NEEDED, plot="plot_coefficients", made_by="agreement")
+    from matplotlib.colors import to_rgb
+
     groups = Groups.of(agreed, first="percent")
     frame = groups.frame
     bounds = _bounds(frame)
@@ -108,7 +110,7 @@ def plot_coefficients(agreed: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     sheet.ax.set_xlim(*bounds)
     sheet.ax.set_xlabel("Agreement (1 is full)")
     sheet.ax.axvline(0, color=sheet.guide, linewidth=0.8, linestyle="--", zorder=1)
-    colours = dict(zip(NAMES, (sheet.text, sheet.accent, _rgb(VERMILION)), strict=True))
+    colours = dict(zip(NAMES, (sheet.text, sheet.accent, to_rgb(VERMILION)), strict=True))
     for place, (name, found) in enumerate(marks.items()):
         found.draw(sheet, colour=colours[name], marker=MARKERS[name], bare=MARKERS[name], shift=STEP * (place - 1))
     unseen = ["" if any_known else reason or "no value" for reason, any_known in zip(reasons, some, strict=True)]
@@ -126,12 +128,6 @@ def _bounds(frame: pd.DataFrame) -> tuple[float, float]:
 
 def _plain_numbers(column: pd.Series[Any]) -> list[str]:
     return [f"{value:.2f}" if np.isfinite(value) else "–" for value in floats(column)]
-
-
-def _rgb(colour: str) -> Colour:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(colour)
 
 
 def _handles(sheet: Sheet, colours: dict[str, Colour]) -> list[Line2D]:

@@ -15,7 +15,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["REASON_WIDTH", "check_frame", "counts", "flags", "floats", "percents", "reason_texts"]
+__all__ = [
+    "REASON_WIDTH",
+    "check_frame",
+    "counts",
+    "flags",
+    "floats",
+    "item_changes",
+    "levels",
+    "p_values",
+    "percents",
+    "reason_texts",
+]
 
 REASON_WIDTH: Final = 60  # letters
 
@@ -55,6 +66,23 @@ def counts(column: pd.Series[Any]) -> list[str]:
 def percents(column: pd.Series[Any]) -> list[str]:
     """Write shares in [0, 1] in per cent; a missing one is an en dash."""
     return [f"{100 * value:.1f} %" if np.isfinite(value) else "–" for value in floats(column)]
+
+
+def p_values(column: pd.Series[Any]) -> list[str]:
+    """Write p-values to three digits; a missing one is an en dash."""
+    return ["–" if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}" for p in floats(column)]
+
+
+def item_changes(frame: pd.DataFrame) -> list[str]:
+    """Write how many items were added, removed and changed, in one text."""
+    signs = {"n_items_added": "+", "n_items_removed": "−", "n_items_changed": "~"}
+    columns = [[sign + n for n in counts(frame[name])] for name, sign in signs.items()]
+    return [" ".join(row) for row in zip(*columns, strict=True)]
+
+
+def levels(frame: pd.DataFrame) -> str:
+    """Write the levels of the intervals; empty when the frame tells none."""
+    return " and ".join(f"{100 * level:g} %" for level in frame["level"].dropna().unique())
 
 
 def flags(column: pd.Series[Any]) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from casekit.plots.captions import counted, line_words, weight_words
 from casekit.plots.colours import mix
-from casekit.plots.columns import check_frame, counts, flags, floats, percents, reason_texts
+from casekit.plots.columns import check_frame, counts, flags, floats, item_changes, percents, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts
 from casekit.plots.labels import plain
 from casekit.plots.sheet import Groups, Sheet
@@ -25,7 +25,6 @@ METHODS: Final = {
     "welch": "no case in both (Welch)",
     "mover": "from the intervals of both sides (MOVER)",
 }
-CHANGES: Final = {"n_items_added": "+", "n_items_removed": "−", "n_items_changed": "~"}
 NEEDED: Final = (
     "before_rate",
     "after_rate",
@@ -38,7 +37,9 @@ NEEDED: Final = (
     "n_cases",
     "n_cases_common",
     "n_cases_erased",
-    *CHANGES,
+    "n_items_added",
+    "n_items_removed",
+    "n_items_changed",
     "weights",
     "level",
     "reason",
@@ -117,7 +118,7 @@ def plot_comparison(change: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             ("Change (interval)", interval_texts(frame, "difference", "low", "high", form="{:+.1f}")),
             ("Cases", counts(frame["n_cases"])),
             ("In both", counts(frame["n_cases_common"])),
-            ("Items", _changes(frame)),
+            ("Items", item_changes(frame)),
         ],
     )
     _share_axis(sheet, bounds)
@@ -155,13 +156,9 @@ def _share_axis(sheet: Sheet, bounds: tuple[float, float]) -> None:
     start, end = bounds
     margin = MARGIN * (end - start)
     ticks = np.asarray(MaxNLocator(7, steps=[1, 2, 5, 10]).tick_values(start, end))
-    sheet.ax.set_xticks(ticks[(start <= ticks) & (ticks <= end)])
+    near = margin / 100  # a tick is at the axis' end, but for its last digits
+    sheet.ax.set_xticks(ticks[(start - near <= ticks) & (ticks <= end + near)])
     sheet.ax.set_xlim(start - margin, end + margin)
-
-
-def _changes(frame: pd.DataFrame) -> list[str]:
-    columns = [[sign + n for n in counts(frame[name])] for name, sign in CHANGES.items()]
-    return [" ".join(row) for row in zip(*columns, strict=True)]
 
 
 def _erased(frame: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from casekit.plots.captions import counted, line_words
-from casekit.plots.columns import check_frame, counts, floats, reason_texts
+from casekit.plots.columns import check_frame, counts, floats, p_values, reason_texts
 from casekit.plots.intervals import Intervals
 from casekit.plots.sheet import Groups, Sheet
 
@@ -75,9 +75,7 @@ def plot_keys(ranks: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     groups = Groups.of(ranks, first="rank")
     frame = groups.frame
     shrunk, raw = Intervals.of(frame, "shrunk_rate"), floats(frame["rate"])
-    reasons = dict.fromkeys(
-        reason for reason in reason_texts(frame) if reason
-    )  # one for all keys, hence not in the rows
+    reasons = dict.fromkeys(filter(None, reason_texts(frame)))  # one for all keys, hence not in the rows
     sheet = Sheet(
         ax,
         groups,
@@ -94,7 +92,7 @@ def plot_keys(ranks: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
             ("Rank", counts(frame["rank"])),
             ("Yes of corrections", _of(frame["n_yes"], frame["n_corrections"])),
             ("Cases", counts(frame["n_cases"])),
-            ("q", _small(frame["q_value"])),
+            ("q", p_values(frame["q_value"])),
         ],
     )
     sheet.share_axis("Share of yes")
@@ -110,10 +108,6 @@ def plot_keys(ranks: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
 
 def _of(part: pd.Series[Any], whole: pd.Series[Any]) -> list[str]:
     return [f"{a} of {b}" for a, b in zip(counts(part), counts(whole), strict=True)]
-
-
-def _small(column: pd.Series[Any]) -> list[str]:
-    return ["–" if np.isnan(q) else "<0.001" if q < 0.001 else f"{q:.3f}" for q in floats(column)]
 
 
 def _tested(frame: pd.DataFrame) -> str:

@@ -89,6 +89,11 @@ class LocalServer:
     def start(self) -> Self:
         """Serve; a server that serves already is left alone.
 
+        Returns
+        -------
+        LocalServer
+            This server.
+
         Raises
         ------
         ConfigError
@@ -153,7 +158,13 @@ class LocalServer:
 
     @property
     def url(self) -> str:
-        """Base URL, ``http://127.0.0.1:<port>``."""
+        """Base URL, ``http://127.0.0.1:<port>``.
+
+        Raises
+        ------
+        ConfigError
+            No port was chosen, and the server has not served yet.
+        """
         if self._port == 0:
             raise ConfigError("The server has no port yet: use it in a with block, or call start() first.")
         return f"http://127.0.0.1:{self._port}"
@@ -193,6 +204,12 @@ class LocalServer:
         ConfigError
             An argument cannot be used, or the version is there with other cases. The same cases again are nothing: a
             program may load its data at each start into one database file.
+
+        Examples
+        --------
+        >>> with LocalServer() as server:
+        ...     server.add_test_set("acme.demo", "1.0.0", [{"caseId": "case-1"}, '{"caseId": "case-2"}'])
+        2
         """
         database = self._open()
         if not test_set_id:
@@ -229,7 +246,14 @@ class LocalServer:
         Raises
         ------
         ConfigError
-            The folder has no page, or a file is none.
+            The folder has no page, a file is none, or an argument cannot be used, as in `add_test_set`.
+
+        Examples
+        --------
+        >>> from casekit import sample
+        >>> with LocalServer() as server:
+        ...     server.load_pages(sample.pages_folder(), sample.TEST_SET_ID, sample.VERSION)
+        1814
         """
         files = sorted(Path(folder).glob("page-*.json"), key=lambda file: (len(file.name), file.name))
         if not files:
@@ -272,6 +296,19 @@ class LocalServer:
             True: an erasure cleared it, and a case of it is refused with 410 ``run-erased``.
         replay_of
             Id of the run that a comparison ran again as this one; a replay cannot be a case.
+
+        Raises
+        ------
+        ConfigError
+            An id is empty or known already, the project's is no UUID, or the output no JSON value.
+
+        Examples
+        --------
+        >>> from casekit import Client
+        >>> with LocalServer() as server, Client(server.url, token=server.token) as client:
+        ...     server.add_run("acme.drafting", "run-1", output={"answer": "hi"})
+        ...     client.add_case("acme.drafting", "run-1", answer="right").kind
+        'hand'
         """
         if not agent_id or not run_id:
             raise ConfigError("A run needs an agent's id and an id of its own.")
@@ -290,6 +327,21 @@ class LocalServer:
         document
             The case as the list gives it, a dict or JSON text; text is served byte for byte until it is retired. It
             needs an ``id`` new to the agent and a UUID as ``projectId``; nothing else is checked.
+
+        Raises
+        ------
+        ConfigError
+            The agent's id is empty, the document is no JSON object with these two, or the agent has the case already.
+
+        Examples
+        --------
+        >>> from casekit import Client
+        >>> case = {"id": "case-1", "projectId": "00000000-0000-4000-8000-000000000001"}
+        >>> with LocalServer() as server, Client(server.url, token=server.token) as client:
+        ...     server.add_agent_case("acme.drafting", case)
+        ...     [page] = client.agent_case_pages("acme.drafting")
+        >>> page.body
+        b'{"data":[{"id":"case-1","projectId":"00000000-0000-4000-8000-000000000001"}],"hasMore":false}'
         """
         if not agent_id:
             raise ConfigError("An agent needs an id.")
@@ -304,6 +356,11 @@ class LocalServer:
         Input and output become null and the items empty; corrections, expectations, segments, context and every other
         member that may hold words are gone, from the database file too.
 
+        Parameters
+        ----------
+        *case_ids
+            Ids of the cases; each is cleared in every version it stands in.
+
         Returns
         -------
         int
@@ -313,13 +370,42 @@ class LocalServer:
         ------
         ConfigError
             A case is in no version (nothing was erased), or another process holds the file's log.
+
+        Examples
+        --------
+        >>> with LocalServer() as server:
+        ...     _ = server.add_test_set("acme.demo", "1.0.0", [{"caseId": "case-1", "input": "call me at noon"}])
+        ...     server.erase_case("case-1")
+        1
         """
         return self._open().erase_cases(case_ids)
 
     def erase_run(self, run_id: str) -> int:
-        """Clear a run, and each case copied from it as in `erase_case`; return how many cases that were.
+        """Clear a run, and each case copied from it as in `erase_case`.
 
         Adding a case of the run is refused with 410 ``run-erased`` from now on.
+
+        Parameters
+        ----------
+        run_id
+            Id of the run, one of `add_run` or the ``runId`` of a case.
+
+        Returns
+        -------
+        int
+            How many cases of test sets were cleared: 0 where none was copied from the run.
+
+        Raises
+        ------
+        ConfigError
+            There is no such run and no case of one (nothing was erased), or another process holds the file's log.
+
+        Examples
+        --------
+        >>> with LocalServer() as server:
+        ...     _ = server.add_test_set("acme.demo", "1.0.0", [{"caseId": "case-1", "runId": "run-1"}])
+        ...     server.erase_run("run-1")
+        1
         """
         return self._open().erase_run(run_id)
 
@@ -331,7 +417,7 @@ class LocalServer:
         kind: Literal["user", "service"] = "user",
         can_write: bool = True,
     ) -> str:
-        """Let a token in, and return it.
+        """Let a token in.
 
         Parameters
         ----------
@@ -341,6 +427,22 @@ class LocalServer:
             Who it stands for. Callers have their own idempotency keys and cursors; two tokens of one caller share them.
         can_write
             False: a write is refused with 403 ``permission-denied``.
+
+        Returns
+        -------
+        str
+            The token.
+
+        Raises
+        ------
+        ConfigError
+            The token is empty, or has other characters.
+
+        Examples
+        --------
+        >>> with LocalServer() as server:
+        ...     server.add_token("reader-token", caller_id="reviewer-1", can_write=False)
+        'reader-token'
         """
         if token is None:
             token = f"local_{secrets.token_urlsafe(32)}"
@@ -372,15 +474,76 @@ class LocalServer:
             How many requests.
         method
             Only requests of this method; ``None``: of any.
+
+        Raises
+        ------
+        ConfigError
+            ``times`` is less than 1, or the status is none of an error.
+
+        Examples
+        --------
+        >>> from casekit import Client, Retry
+        >>> quick = Retry(first=0.001)
+        >>> with LocalServer() as server, Client(server.url, token=server.token, retry=quick) as client:
+        ...     _ = server.add_test_set("acme.demo", "1.0.0", [])
+        ...     server.fail_next(503, "database-busy", retry_after=None)
+        ...     [page] = client.test_set_pages("acme.demo", "1.0.0")
+        >>> page.retries
+        1
         """
         self._faults.add(Fault("fail", times, method, status=status, code=code, retry_after=retry_after))
 
     def lose_next(self, times: int = 1, method: Method | None = None) -> None:
-        """Run the next requests, and cut the connection instead of answering: what they wrote stays written."""
+        """Run the next requests, and cut the connection instead of answering: what they wrote stays written.
+
+        Parameters
+        ----------
+        times, method
+            As in `fail_next`.
+
+        Raises
+        ------
+        ConfigError
+            ``times`` is less than 1.
+
+        Examples
+        --------
+        >>> from casekit import Client, Retry, load_agent_cases
+        >>> quick = Retry(first=0.001)
+        >>> with LocalServer() as server, Client(server.url, token=server.token, retry=quick) as client:
+        ...     server.add_run("acme.drafting", "run-1")
+        ...     server.lose_next(method="POST")
+        ...     _ = client.add_case("acme.drafting", "run-1", answer="right")  # sent twice, done once
+        ...     len(load_agent_cases("acme.drafting", client=client))
+        1
+        """
         self._faults.add(Fault("lose", times, method))
 
     def delay_next(self, seconds: float, times: int = 1, method: Method | None = None) -> None:
-        """Let the next requests wait before they run; a write has claimed its ``Idempotency-Key`` by then."""
+        """Let the next requests wait before they run; a write has claimed its ``Idempotency-Key`` by then.
+
+        Parameters
+        ----------
+        seconds
+            How long each waits, from 0.
+        times, method
+            As in `fail_next`.
+
+        Raises
+        ------
+        ConfigError
+            ``times`` is less than 1, or the wait is negative or has no end.
+
+        Examples
+        --------
+        >>> from casekit import Client
+        >>> with LocalServer() as server, Client(server.url, token=server.token) as client:
+        ...     _ = server.add_test_set("acme.demo", "1.0.0", [])
+        ...     server.delay_next(0.01)
+        ...     [page] = client.test_set_pages("acme.demo", "1.0.0")
+        >>> page.retries
+        0
+        """
         self._faults.add(Fault("delay", times, method, seconds=seconds))
 
     def _open(self) -> Store:

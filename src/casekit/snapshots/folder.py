@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import re
@@ -13,7 +14,7 @@ import pyarrow as pa
 from casekit.errors import ConfigError, SnapshotError, one_line
 from casekit.files import STAGED
 from casekit.snapshots.manifest import MANIFEST
-from casekit.snapshots.remote import RemoteFolder, each, is_url
+from casekit.snapshots.remote import RemoteFolder, each, is_url, without_secrets
 
 __all__ = ["Folder", "LocalFolder", "Place", "damaged", "folder_at", "folders_at", "local_path"]
 
@@ -120,6 +121,8 @@ Folder = LocalFolder | RemoteFolder
 def damaged(name: str, error: BaseException) -> SnapshotError:
     """What the system, or a reader of Parquet, said of a file."""
     why = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return SnapshotError(f"{name} cannot be read ({why}): read fewer snapshots at a time, or raise `ulimit -n`")
     return SnapshotError(f"{name} cannot be read ({why}): the snapshot is damaged; pull again")
 
 
@@ -129,9 +132,15 @@ def local_path(place: Place) -> Path | None:
     Raises
     ------
     ConfigError
-        A URL came as a Path, which has taken a slash out of it.
+        It is neither a path nor a URL; or a URL came as a Path, which has taken a slash out of it.
     """
-    text = os.fspath(place)
+    given: object = place
+    text = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    if not isinstance(text, str) or "\0" in text:
+        shown = without_secrets(text) if isinstance(text, str) else repr(given)
+        raise ConfigError(f"a place is given as a path or a URL, not as {one_line(shown, 100)}")
+    if text.encode(errors="replace").decode() != text:  # pyarrow opens no such file
+        raise ConfigError(f"the name {without_secrets(text)} is not in UTF-8: rename the folder")
     if not isinstance(place, str):
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:[/\\]", text):
             raise ConfigError(f"give the URL {one_line(text.partition(':')[0], 50)}://... as a text, not as a Path")
@@ -148,13 +157,15 @@ def folder_at(place: Place) -> Folder:
 
 def folders_at(place: Place | Sequence[Place]) -> list[Folder]:
     """The snapshots' folders that are meant by a folder, a folder of folders, a pattern, or a list of these."""
-    if not isinstance(place, (str, os.PathLike)):
+    if isinstance(place, Iterable) and not isinstance(place, (str, bytes, os.PathLike)):
         return [folder for found in each(folders_at, list(place)) for folder in found]
     path = local_path(place)
     if path is None:
         return _remote_folders(os.fspath(place))
     if glob.has_magic(str(path)) and not path.exists():
-        found = sorted(Path(one) for one in glob.glob(str(path)) if os.path.isfile(os.path.join(one, MANIFEST)))
+        start, pattern = _parted(path)
+        matching = sorted(start / one for one in glob.glob(pattern, root_dir=start))
+        found = [one for one in matching if (one / MANIFEST).is_file()]
         if not found:
             raise SnapshotError(f"no snapshot matches {one_line(str(path), 500)}")
         return [LocalFolder(one) for one in found]
@@ -162,6 +173,14 @@ def folders_at(place: Place | Sequence[Place]) -> list[Folder]:
         inside = sorted(p.parent for p in path.glob(f"*/{MANIFEST}") if not p.parent.name.endswith(STAGED))
         return [LocalFolder(one) for one in inside or [path]]
     return [LocalFolder(path)]
+
+
+def _parted(pattern: Path) -> tuple[Path, str]:
+    """The folders that a pattern starts with, which are there by that very name, and the pattern below them."""
+    start, rest = Path(pattern.anchor), list(pattern.parts[bool(pattern.anchor) :])
+    while (start / rest[0]).exists():
+        start /= rest.pop(0)
+    return start, os.path.join(*rest)
 
 
 def _remote_folders(url: str) -> list[Folder]:

@@ -153,6 +153,16 @@ class SnapshotInfo:
         What filters left out before it was written.
     generation : str or None
         The folder inside it that holds the files; None where they stand beside the manifest.
+
+    Examples
+    --------
+    >>> import casekit as ck, tempfile
+    >>> from casekit.schema import empty_tables
+    >>> cases = ck.CaseSet(empty_tables(), Source(test_sets=(("acme.demo", "1.0.0"),)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     info = ck.write_snapshot(cases, folder)
+    >>> info.title(), info.rows("cases"), info.place("items.parquet")
+    ('acme.demo 1.0.0', 0, 'items.parquet')
     """
 
     test_sets: tuple[tuple[str, str], ...]
@@ -172,15 +182,48 @@ class SnapshotInfo:
         return datetime.now(UTC) - self.fetched_at
 
     def place(self, file: str) -> str:
-        """Where in the snapshot's folder a file stands, with ``/`` on every system."""
+        """Where in the snapshot's folder a file stands.
+
+        Parameters
+        ----------
+        file
+            Its name, such as ``"items.parquet"``.
+
+        Returns
+        -------
+        str
+            With ``/`` on every system; whether the file is there is not looked at.
+        """
         return file if self.generation is None else f"{self.generation}/{file}"
 
     def rows(self, table: str) -> int:
-        """How many rows a table has."""
+        """How many rows a table has.
+
+        Parameters
+        ----------
+        table
+            One of the names in ``casekit.schema.TABLES``, such as ``"items"``.
+
+        Returns
+        -------
+        int
+            As the manifest says.
+
+        Raises
+        ------
+        KeyError
+            No table has that name.
+        """
         return self.files[f"{table}.parquet"].rows
 
     def title(self) -> str:
-        """What was kept, in a few words."""
+        """What was kept, in a few words.
+
+        Returns
+        -------
+        str
+            As `Source.title`: the test sets, the first three by name, or the agent.
+        """
         return Source(self.test_sets, self.agent_id).title()
 
     def _facts(self) -> Facts:
@@ -205,6 +248,11 @@ class SnapshotInfo:
 
     def to_json(self) -> bytes:
         """The manifest's bytes.
+
+        Returns
+        -------
+        bytes
+            JSON in UTF-8, as it stands in ``snapshot.json``; a lone surrogate is a question mark.
 
         Raises
         ------
@@ -236,7 +284,7 @@ class SnapshotInfo:
 
     @classmethod
     def from_json(cls, text: bytes, folder: Path | str) -> SnapshotInfo:
-        """Read a manifest; what is wrong with it is a `SnapshotError` that names it.
+        """Read a manifest.
 
         Parameters
         ----------
@@ -244,6 +292,17 @@ class SnapshotInfo:
             Its bytes.
         folder
             Where it stands, for the message.
+
+        Returns
+        -------
+        SnapshotInfo
+            What it says.
+
+        Raises
+        ------
+        SnapshotError
+            It is no manifest of casekit, of a format this version does not know, or was changed or cut; the message
+            names it.
         """
         name = f"{one_line(str(folder))}: {MANIFEST}"
         try:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,7 +22,7 @@ from casekit.snapshots.remote import each
 
 __all__ = ["Stored", "StoredTable", "info_of", "opened"]
 
-FOLDERS_OPEN: Final = 32  # snapshots whose files are opened at once and kept open; a process may have about a thousand
+FOLDERS_OPEN: Final = 32  # snapshots whose files are opened at once and kept open
 TRIES: Final = 5  # at opening a folder that is being replaced
 
 
@@ -174,6 +174,16 @@ def opened(folder: Folder, *, keep_open: bool) -> tuple[SnapshotInfo, dict[str, 
     raise SnapshotError(f"{folder.title} is being replaced again and again: try later")
 
 
+def _few() -> int:
+    """Snapshots whose files may be kept open: a third of the files that this process may have open, at most."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return FOLDERS_OPEN
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return FOLDERS_OPEN if files == resource.RLIM_INFINITY else min(FOLDERS_OPEN, files // (3 * len(TABLES)))
+
+
 class Stored(Mapping[str, pa.Table]):
     """The tables of some snapshots, each read when first asked for.
 
@@ -183,7 +193,7 @@ class Stored(Mapping[str, pa.Table]):
     """
 
     def __init__(self, folders: Sequence[Folder]) -> None:
-        few = len(folders) <= FOLDERS_OPEN
+        few = len(folders) <= _few()
         found = each(lambda folder: opened(folder, keep_open=few and isinstance(folder, LocalFolder)), folders)
         self.infos = [info for info, _ in found]
         self._parts = {name: [tables[name] for _, tables in found] for name in TABLES}
@@ -194,6 +204,10 @@ class Stored(Mapping[str, pa.Table]):
             self._tables[name] = pa.concat_tables(each(StoredTable.read, self._parts[name]))
             del self._parts[name]
         return self._tables[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as tables: open files, and what gives access to a URL, stay in this process."""
+        return dict, (dict(self),)
 
     def __iter__(self) -> Iterator[str]:
         return iter(TABLES)

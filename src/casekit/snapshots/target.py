@@ -76,6 +76,8 @@ class LocalTarget:
         self.title = self.scene = one_line(str(self.path), 500)
         self._lock = locked(self.path)
         try:
+            if (self.path.parent / MANIFEST).exists():
+                raise SnapshotError(f"{self.title} would stand inside another snapshot: give a folder beside it")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             sweep(self.path)
             if self.path.is_symlink() or (self.path.exists() and not self.path.is_dir()):

@@ -31,6 +31,15 @@ def verify_snapshot(path: Place) -> SnapshotInfo:
     ------
     SnapshotError
         Something is wrong; the message names the file.
+
+    Examples
+    --------
+    >>> import casekit as ck, tempfile
+    >>> from casekit.schema import empty_tables
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = ck.write_snapshot(ck.CaseSet(empty_tables()), folder)
+    ...     verify_snapshot(folder).content_hash == written.content_hash
+    True
     """
     folder = folder_at(path)
     info, files = opened(folder, keep_open=isinstance(folder, LocalFolder))

@@ -16,6 +16,8 @@ from casekit.stats.ranking import sum_places
 
 __all__ = ["rank_rates"]
 
+LAST = 2.0**53  # above it a float is no single whole number
+
 
 def rank_rates(
     ranked: IntoFrame, items: IntoFrame, *, weights: Weights = "recorded", level: float = 0.95
@@ -65,8 +67,8 @@ def rank_rates(
     KeyError
         A needed column is missing.
     ValueError
-        An argument is not known or out of range, an item's weights contradict each other, a rank is no whole number,
-        or a case has two corrected items of one key.
+        An argument is not known or out of range, an item's weights contradict each other, a rank is no whole
+        number from 0, or a case has two corrected items of one key.
 
     Notes
     -----
@@ -128,7 +130,7 @@ def rank_rates(
     # A corrected item that is stored with another rank than its output gives it leaves a row of nothing there.
     table = table[got["slots"] + got["kept"] + got["lost"] > 0].reset_index(drop=True)
     ranks = table["rank"].to_numpy(dtype=np.float64, na_value=np.nan)
-    if odd := ranks[(ranks != np.floor(ranks)) & ~np.isnan(ranks)].tolist():
+    if odd := ranks[(ranks != np.floor(ranks)) & ~np.isnan(ranks) | (ranks < 0) | (ranks > LAST)].tolist():
         raise ValueError(f"The rank {odd[0]!r} is no whole number: a rank is an item's index in its list, from 0.")
     return table.astype({"rank": "Int64"})
 

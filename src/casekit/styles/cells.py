@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from casekit.plots.columns import counts, flags, floats, percents
+from casekit.plots.columns import counts, flags, floats, item_changes, p_values, percents
 from casekit.plots.intervals import interval_texts
 from casekit.plots.labels import plain
 
@@ -23,7 +23,7 @@ __all__ = [
     "measured",
     "moved",
     "one_digit",
-    "p_values",
+    "p_value",
     "percent",
     "reasons",
     "share",
@@ -107,9 +107,9 @@ def _number(x: float) -> str:
     return (f"{x:,.1f}".removesuffix(".0") if abs(x) >= 10 or x == round(x, 1) else f"{x:.3g}").replace("-", "−")
 
 
-def p_values(frame: pd.DataFrame, name: str) -> list[str]:
-    """P-values to three digits."""
-    return [NONE if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}" for p in floats(frame[name])]
+def p_value(name: str) -> Figure:
+    """A p-value."""
+    return Figure(lambda frame, column: p_values(frame[column]), (name,))
 
 
 def count(name: str) -> Figure:
@@ -162,10 +162,9 @@ def _read(text: str) -> str:
     return plain(text[:READ] + ("…" if len(text) > READ else ""), 2 * READ + 2)
 
 
-def moved(frame: pd.DataFrame, *columns: str) -> list[str]:
+def moved() -> Figure:
     """Items added, removed and changed, in one cell."""
-    signed = ([sign + n for n in counts(frame[name])] for sign, name in zip("+−~", columns, strict=True))
-    return [" ".join(row) for row in zip(*signed, strict=True)]
+    return Figure(lambda frame, *_: item_changes(frame), ("n_items_added", "n_items_removed", "n_items_changed"))
 
 
 def measured(frame: pd.DataFrame, check: str, name: str) -> list[str]:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from casekit.errors import nearest
 from casekit.plots.captions import left_out, weight_words
+from casekit.plots.columns import levels
 from casekit.plots.comparison import METHODS as COMPARISONS
 from casekit.plots.labels import plain
 from casekit.plots.yes_rates import METHODS
@@ -23,7 +24,7 @@ from casekit.styles.cells import (
     measured,
     moved,
     one_digit,
-    p_values,
+    p_value,
     percent,
     reasons,
     share,
@@ -144,12 +145,14 @@ def _lacking(look: Look, have: list[Any]) -> tuple[list[str], str]:
 def _interval_words(frame: pd.DataFrame, brackets: str) -> list[str]:
     if not brackets or "level" not in frame.columns:
         return []
-    levels = " and ".join(f"{100 * level:g} %" for level in frame["level"].dropna().unique())
+    shown = levels(frame)
     if "method" in frame.columns:
         known = METHODS | COMPARISONS
         methods = [known.get(method, plain(method)) for method in frame["method"].dropna().unique()]
+        if not methods:  # no row has an interval
+            return []
         brackets = brackets.format("; ".join(methods))
-    return [f"In brackets: {levels} interval, {brackets}."] if levels else []
+    return [f"In brackets: {shown} interval, {brackets}."] if shown else []
 
 
 def _left_out(frame: pd.DataFrame, experts: np.ndarray[Any, Any]) -> str:
@@ -307,10 +310,10 @@ LOOKS: Final[dict[str, Look]] = {
             "Before": percent("before_rate"),
             "After": percent("after_rate"),
             "Change, points": change("difference", "low", "high"),
-            "p": Figure(p_values, ("p_value",)),
+            "p": p_value("p_value"),
             **_CASES,
             "In both": count("n_cases_common"),
-            "Items": Figure(moved, ("n_items_added", "n_items_removed", "n_items_changed")),
+            "Items": moved(),
         },
         brackets=_BY_RUN,
         words=("p: of no change.", "Items: added +, removed −, changed ~."),
@@ -353,7 +356,7 @@ LOOKS: Final[dict[str, Look]] = {
             "Cautious share of yes": share("shrunk_rate"),
             "As counted": percent("rate"),
             "Difference, points": change("difference"),
-            "q": Figure(p_values, ("q_value",)),
+            "q": p_value("q_value"),
             **_CASES,
             **_CORRECTIONS,
         },
@@ -370,14 +373,14 @@ LOOKS: Final[dict[str, Look]] = {
         ("n_erased", "n_retired", "yes_rate"),
         {
             **_CASES,
-            "Erased": count("n_erased"),
-            "Retired": count("n_retired"),
+            "Share of yes": share("yes_rate", "yes_low", "yes_high"),
+            "Experts: yes": percent("expert_yes_rate"),
             "Items": count("n_items"),
             **_CORRECTIONS,
             "Weight": Figure(weights, ("total_weight",)),
             "Experts'": Figure(weights, ("expert_total_weight",)),
-            "Share of yes": share("yes_rate", "yes_low", "yes_high"),
-            "Experts: yes": percent("expert_yes_rate"),
+            "Erased": count("n_erased"),
+            "Retired": count("n_retired"),
         },
         keys=("test_set_id", "version", "subject_id", "subject_version"),
         words=("In brackets: 95 % interval, Wilson's score at the effective number of corrections; clustered by run.",),

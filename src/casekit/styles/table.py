@@ -19,7 +19,7 @@ from casekit.styles.looks import look_of
 __all__ = ["Styled", "styled"]
 
 ROWS_SHOWN: Final = 200
-SHORT: Final = 24  # letters; cells of words that are no longer stay on one line
+SHORT: Final = 24  # columns; cells of words that are no longer stay on one line
 CAPTION_WIDTH: Final = 100  # columns of the text's last lines
 
 # All colours are the page's own, or a half transparent grey. Every rule stands on its element, where it outdoes what a
@@ -36,7 +36,8 @@ _ROW: Final = "background:transparent;border-top:1px solid rgba(128,128,128,.3)"
 _PAD: Final = "padding:3px 16px 3px 0;vertical-align:top"
 _NUMBER: Final = f"{_PAD};text-align:right;white-space:nowrap"
 _WORDS: Final = f"{_PAD};text-align:left;white-space:normal;min-width:16em;max-width:28em;overflow-wrap:anywhere"
-_KEY: Final = f"{_PAD};text-align:left;white-space:nowrap;font-weight:400"
+_SHORT: Final = f"{_PAD};text-align:left;white-space:nowrap;font-weight:400"
+_KEY: Final = f"{_PAD};text-align:left;white-space:normal;min-width:9em;overflow-wrap:anywhere;font-weight:400"
 _HEAD: Final = "padding:3px 16px 3px 0;vertical-align:bottom;white-space:normal;font-weight:600;opacity:.75"
 _HEADS: Final = {False: f"{_HEAD};text-align:right", True: f"{_HEAD};text-align:left"}
 _PLAIN: Final = "tex2jax_ignore mathjax_ignore"  # a dollar sign is no formula
@@ -62,6 +63,15 @@ class Styled:
         How many of the columns name the row.
     caption : str
         What is shown, in sentences.
+
+    Examples
+    --------
+    >>> from casekit.stats import yes_rates
+    >>> items = pd.DataFrame({"case_id": ["c1", "c2"], "yes": [2, 1], "no": [0, 1], "yes_weight": [2.0, 1.0],
+    ...                       "total_weight": [2.0, 2.0]})
+    >>> table = styled(yes_rates(items))
+    >>> table.title, len(table.rows)
+    ('How often people said yes', 1)
     """
 
     frame: pd.DataFrame
@@ -101,7 +111,7 @@ class Styled:
         for place, text in enumerate(row):
             safe = html.escape(text).replace("\n", "<br>")
             if place < self.n_keys:
-                cells.append(f'<th scope="row" style="{_KEY}">{safe}</th>')
+                cells.append(f'<th scope="row" style="{styles[place]}">{safe}</th>')
             else:
                 cells.append(f'<td style="{styles[place]}">{safe}</td>')
         return "".join(cells)
@@ -109,7 +119,9 @@ class Styled:
     def _style(self, place: int) -> str:
         if not self.words[place]:
             return _NUMBER
-        return _WORDS if any(len(row[place]) > SHORT for row in self.rows) else _KEY
+        if all(width_of(row[place]) <= SHORT for row in self.rows):
+            return _SHORT
+        return _KEY if place < self.n_keys else _WORDS
 
 
 def styled(frame: pd.DataFrame) -> Styled:
@@ -156,8 +168,9 @@ def styled(frame: pd.DataFrame) -> Styled:
     head = frame.iloc[:ROWS_SHOWN]
     columns = [_Column(plain(name), [plain(key) for key in head[name]], True) for name in keys]
     columns += [_Column(heading, figure.cells(head), figure.words) for heading, figure in look.figures.items()]
-    if any(notes := _notes(head)):  # beside the figure that is missing, where a narrow page shows it
-        columns.insert(len(keys) + 1, _Column("Note", notes, True))
+    if any(notes := _notes(head)):  # beside the first figure with an interval: it is what may be missing
+        place = next((i for i, figure in enumerate(look.figures.values()) if len(figure.columns) > 2), 0)
+        columns.insert(len(keys) + place + 1, _Column("Note", notes, True))
     caption = look.caption(frame)
     if len(frame) > ROWS_SHOWN:
         rest = len(frame) - ROWS_SHOWN
