@@ -272,6 +272,16 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.Capture
     assert "usage" in capsys.readouterr().err
 
 
+def test_a_look_at_a_snapshot_needs_no_http(drafts: tuple[LocalServer, Path, Path]) -> None:
+    """A command that asks no server imports neither httpx nor pydantic."""
+    code = (
+        "import sys; from casekit.cli import main; main(['verify', sys.argv[1]]); "
+        "print([n for n in ('httpx', 'pydantic', 'matplotlib') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(drafts[1])], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_every_command_has_help_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     """Each command says what it does and shows how it is called."""
     (commands,) = (a for a in parser()._actions if a.dest == "command")

@@ -139,12 +139,10 @@ if not TYPE_CHECKING:  # a type checker would take any name for one that is here
             return importlib.import_module("casekit.errors")
         hint = ""
         if not name.startswith("_"):
-            from casekit.errors import nearest
+            from casekit.errors import did_you_mean
 
-            hint = nearest(name, __all__)
-        raise AttributeError(
-            f"module 'casekit' has no attribute {name!r}" + (f"; {hint}" if "did you mean" in hint else "")
-        )
+            hint = did_you_mean(name, __all__)
+        raise AttributeError(f"module 'casekit' has no attribute {name!r}" + (f"; {hint}" if hint else ""))
 
 
 def __dir__() -> list[str]:

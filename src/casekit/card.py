@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from casekit.errors import one_line
 
-__all__ = ["Facts", "counted", "html_card", "sized", "text_card"]
+__all__ = ["Facts", "html_card", "sized", "text_card"]
 
 Facts: TypeAlias = list[tuple[str, str]]
 
@@ -27,17 +27,6 @@ _LINES = "display:grid;grid-template-columns:fit-content(40%) minmax(0,1fr);gap:
 _NAME = "margin:0;padding:0;float:none;width:auto;font-weight:600;opacity:.75"
 _TEXT = "margin:0;padding:0;float:none;width:auto;overflow-wrap:anywhere;unicode-bidi:isolate"
 _PLAIN = "tex2jax_ignore mathjax_ignore"  # a dollar sign is no formula
-
-
-def counted(count: int, noun: str) -> str:
-    """A count and its noun.
-
-    Examples
-    --------
-    >>> counted(1, "case"), counted(1200, "case")
-    ('1 case', '1,200 cases')
-    """
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def sized(n_bytes: int) -> str:

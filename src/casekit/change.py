@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from casekit.card import Facts, counted, html_card, text_card
-from casekit.errors import one_line
+from casekit.card import Facts, html_card, text_card
+from casekit.errors import counted, one_line
 from casekit.report import PullReport
 
 __all__ = ["SnapshotChange"]

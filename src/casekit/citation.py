@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from casekit import __version__
-from casekit.card import counted
-from casekit.errors import ConfigError
+from casekit.errors import ConfigError, counted
 from casekit.report import PullReport
 from casekit.wire import case_digests, content_hash
 

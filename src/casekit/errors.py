@@ -80,6 +80,38 @@ def one_line(text: str, limit: int = MESSAGE_MAX) -> str:
     return safe if len(text) <= limit and len(safe) <= limit else safe[: limit - 1] + "…"
 
 
+def counted(count: float, noun: str) -> str:
+    """A count and its noun.
+
+    Examples
+    --------
+    >>> counted(1, "case"), counted(1200.0, "case")
+    ('1 case', '1,200 cases')
+    """
+    return f"{int(count):,} {noun}" + ("" if count == 1 else "s")
+
+
+def did_you_mean(name: object, choices: Iterable[object]) -> str:
+    """The question after the nearest name to one that is not there; empty where none is near.
+
+    Parameters
+    ----------
+    name, choices
+        As for `nearest`.
+
+    Examples
+    --------
+    >>> did_you_mean("subject_verion", ["case_id", "subject_version"]), did_you_mean("x", ["case_id"])
+    ("did you mean 'subject_version'?", '')
+    """
+    if not isinstance(name, str) or len(name) > MESSAGE_MAX:
+        return ""
+    have = [one for one in choices if isinstance(one, str) and len(one) <= MESSAGE_MAX]
+    folded = {one.casefold(): one for one in reversed(have)}
+    near = get_close_matches(name.casefold(), folded, n=1)
+    return f"did you mean {one_line(repr(folded[near[0]]), NAME_MAX)}?" if near else ""
+
+
 def nearest(name: object, choices: Iterable[object]) -> str:
     """The hint for a name that is not there: the nearest one that is, or else all of them.
 
@@ -98,10 +130,8 @@ def nearest(name: object, choices: Iterable[object]) -> str:
     ("there are 'bh', 'by'", 'there is none')
     """
     have = list(choices)
-    folded = {one.casefold(): one for one in reversed(have) if isinstance(one, str) and len(one) <= MESSAGE_MAX}
-    near = get_close_matches(name.casefold(), folded, n=1) if isinstance(name, str) and len(name) <= MESSAGE_MAX else []
-    if near:
-        return f"did you mean {one_line(repr(folded[near[0]]), NAME_MAX)}?"
+    if near := did_you_mean(name, have):
+        return near
     listed = ", ".join(one_line(repr(one), NAME_MAX) for one in have[:NAMES_LISTED])
     more = f" and {len(have) - NAMES_LISTED:,} more" if len(have) > NAMES_LISTED else ""
     return f"there are {listed}{more}" if have else "there is none"

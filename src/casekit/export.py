@@ -21,8 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from casekit.card import counted
-from casekit.errors import ConfigError, MissingExtraError, one_line
+from casekit.errors import ConfigError, MissingExtraError, counted, one_line
 from casekit.files import file_error, locked, staging_for, sweep, sync
 from casekit.schema import JSON, STRING
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from casekit.card import Facts, counted
-from casekit.errors import one_line
+from casekit.card import Facts
+from casekit.errors import counted, one_line
 from casekit.report import PullReport
 
 __all__ = ["facts", "live_title"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
-from casekit.card import Facts, counted, html_card, sized, text_card
-from casekit.errors import one_line
+from casekit.card import Facts, html_card, sized, text_card
+from casekit.errors import ConfigError, counted, one_line
 
-__all__ = ["BadCase", "OnError", "PullReport"]
+__all__ = ["BadCase", "OnError", "PullReport", "check_on_error"]
 
 OnError: TypeAlias = Literal["raise", "report"]  # what to do about a case that cannot be read
 
@@ -20,6 +20,18 @@ PATHS_KEPT = 1000  # paths of unknown members and odd values that are counted on
 OTHER_PATHS = "(other paths)"
 REQUEST_IDS_KEPT = 1000  # ids; enough to ask a server's operator about a pull, bounded for a long one
 SHOWN = 3  # of ids, paths and unreadable cases, on the card; of more, how many
+
+
+def check_on_error(on_error: object) -> None:
+    """Refuse another word than the two.
+
+    Raises
+    ------
+    ConfigError
+        It is another.
+    """
+    if on_error not in get_args(OnError):
+        raise ConfigError(f"on_error is 'raise' or 'report', not {one_line(repr(on_error), 100)}")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from casekit.card import counted
-from casekit.errors import one_line
+from casekit.errors import counted, one_line
 
 __all__ = ["LeftOut", "Source"]
 

@@ -78,7 +78,9 @@ def _of_cases(table: pa.Table) -> pd.DataFrame:
 def _of_items(table: pa.Table) -> pd.DataFrame:
     """Per group with items: the figures of `yes_rates` for everyone and for experts, and the yes weights."""
     items = to_pandas(table.select([*KEYS, *ITEMS, *EXPERTS]))
-    everyone = yes_rates(items, by=KEYS)
+    everyone = yes_rates(items, by=KEYS).rename(
+        columns={"rate": "yes_rate", "low": "yes_low", "high": "yes_high", "weight": "total_weight"}
+    )
     experts = yes_rates(items, by=KEYS, weights="expert").rename(
         columns={"rate": "expert_yes_rate", "weight": "expert_total_weight"}
     )
@@ -91,8 +93,6 @@ def _of_items(table: pa.Table) -> pd.DataFrame:
             "expert_yes_weight": groups["expert_yes_weight"].sum(min_count=1),
         }
     ).reset_index()
-    everyone = everyone.rename(columns={"rate": "yes_rate", "low": "yes_low", "high": "yes_high"})
-    everyone = everyone.rename(columns={"weight": "total_weight"})
     frame = everyone[[*KEYS, *COUNTS, "yes_rate", "yes_low", "yes_high", "total_weight"]]
     frame = frame.merge(experts[[*KEYS, "expert_yes_rate", "expert_total_weight"]], on=KEYS).merge(sums, on=KEYS)
     frame["expert_total_weight"] = frame["expert_total_weight"].where(frame["expert_yes_weight"].notna())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from casekit.errors import one_line
+from casekit.errors import did_you_mean, one_line
 from casekit.frames import to_pandas
 from casekit.schema import TABLES, check_table
 from casekit.wire import Tables, documents
@@ -165,10 +164,8 @@ class CaseTables:
         if len(found) != 1:
             name = one_line(case_id, 200)
             if not found:
-                near = get_close_matches(case_id, keys["case_id"].slice(0, 10_000).to_pylist(), n=1)
-                raise KeyError(
-                    f"no case {name!r} here" + (f"; did you mean {one_line(near[0], 200)!r}?" if near else "")
-                )
+                hint = did_you_mean(case_id, keys["case_id"].slice(0, 10_000).to_pylist())
+                raise KeyError(f"no case {name!r} here" + (f"; {hint}" if hint else ""))
             sets = [(row["test_set_id"], row["version"]) for row in found]
             if len(set(sets)) < len(sets):
                 raise KeyError(f"case {name!r} stands in several live test sets: read them one by one")

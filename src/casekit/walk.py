@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar
 from casekit.client import Client, Page
 from casekit.errors import ConfigError, CursorError, IncompletePull, LimitError, ProtocolError, SchemaError, one_line
 from casekit.progress import Progress
-from casekit.report import OnError, PullReport
+from casekit.report import OnError, PullReport, check_on_error
 from casekit.snapshots.folder import Place
 from casekit.snapshots.manifest import SnapshotInfo
 from casekit.snapshots.writer import SnapshotWriter
@@ -228,8 +228,7 @@ def walks(
     """
     if workers < 1:
         raise ConfigError(f"workers is a whole number from 1, not {workers!r}")
-    if on_error not in ("raise", "report"):
-        raise ConfigError(f"on_error is 'raise' or 'report', not {on_error!r}")
+    check_on_error(on_error)
     with ExitStack() as stack:
         asked = client if client is not None else stack.enter_context(Client())
         line = stack.enter_context(Progress(one_line(title, 60), progress))

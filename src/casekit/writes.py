@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,8 @@ from casekit.errors import (
     ProtocolError,
     ServerError,
     TransportError,
+    did_you_mean,
+    nearest,
     one_line,
 )
 from casekit.journal import Journal
@@ -264,12 +265,9 @@ def _check_columns(cases: pd.DataFrame, needed: Sequence[str], others: Sequence[
     """Refuse a frame that lacks a column, or, where the others are given, has one that is not known."""
     have = [str(name) for name in cases.columns]
     if lacking := [name for name in needed if name not in have]:
-        near = get_close_matches(lacking[0], have, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(f"the frame has no column {lacking[0]!r}{hint}")
+        raise ConfigError(f"the frame has no column {lacking[0]!r}; {nearest(lacking[0], have)}")
     if others is not None and (unknown := [name for name in have if name not in (*needed, *others)]):
-        near = get_close_matches(unknown[0], others, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"a case has {', '.join((*needed, *others))}"
+        hint = did_you_mean(unknown[0], others) or f"a case has {', '.join((*needed, *others))}"
         raise ConfigError(f"the frame has a column {one_line(unknown[0], 60)!r}: {hint}")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from casekit.cli.command import Commands, connected
 from casekit.cli.output import text_of
-from casekit.documents import AgentCase, PlannedWrite
 from casekit.errors import CasekitError, one_line
+
+if TYPE_CHECKING:
+    from casekit.documents import AgentCase, PlannedWrite
 
 __all__ = ["register"]
 
@@ -109,6 +111,8 @@ def _dry(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def _report(got: AgentCase | PlannedWrite, what: str) -> None:
     """Say what was done, or would be."""
+    from casekit.documents import PlannedWrite
+
     if isinstance(got, PlannedWrite):
         print(f"nothing was sent; this would be:\n\n{got!r}")
     else:

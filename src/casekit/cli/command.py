@@ -7,9 +7,12 @@ import getpass
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from casekit.client import Client
 from casekit.errors import CasekitError, one_line
+
+if TYPE_CHECKING:
+    from casekit.client import Client
 
 __all__ = ["Commands", "connected", "ref_of"]
 
@@ -65,6 +68,8 @@ class Commands:
 
 def connected() -> Client:
     """A client whose token is the environment's, or typed in where nobody sees it."""
+    from casekit.client import Client
+
     token = None
     if not os.environ.get("CASEKIT_TOKEN") and sys.stdin.isatty():
         token = getpass.getpass("Token: ")

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from casekit.card import Facts, counted, html_card, sized, text_card
+from casekit.card import Facts, html_card, sized, text_card
 from casekit.erasure.closed import raw, why_closed
 from casekit.erasure.words import CONTENT, UnreadableFile, Words, batches, cells, of_cases
 from casekit.erasure.zstd import DamagedFrame, content, runs
-from casekit.errors import ConfigError, SnapshotError, one_line
+from casekit.errors import ConfigError, SnapshotError, counted, one_line
 from casekit.files import STAGED
 from casekit.report import PullReport
 from casekit.schema import TABLES

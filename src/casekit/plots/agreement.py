@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from casekit.errors import counted
 from casekit.plots.canvas import LETTER
-from casekit.plots.captions import counted, line_words
+from casekit.plots.captions import line_words
 from casekit.plots.colours import VERMILION
 from casekit.plots.columns import check_frame, counts, flags, floats
 from casekit.plots.intervals import interval_texts

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from casekit.errors import counted
 from casekit.plots.columns import floats, levels
 from casekit.plots.labels import plain
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["WILSON", "counted", "left_out", "line_words", "weight_words"]
+__all__ = ["WILSON", "left_out", "line_words", "weight_words"]
 
 WILSON: Final = "Wilson's score at the effective number of corrections; clustered by run"
 WEIGHTS: Final = {
@@ -22,17 +23,6 @@ WEIGHTS: Final = {
     "expert": "Experts' weights only.",
     "count": "No weights: every verdict counts once.",
 }
-
-
-def counted(n: float, noun: str) -> str:
-    """Write a number of things.
-
-    Examples
-    --------
-    >>> counted(1, "item"), counted(2000, "item")
-    ('1 item', '2,000 items')
-    """
-    return f"{n:,.0f} {noun}{'' if n == 1 else 's'}"
 
 
 def line_words(frame: pd.DataFrame, method: str, *, sign: str = "Line", what: str = "interval") -> str:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from casekit.plots.captions import counted, line_words, weight_words
+from casekit.errors import counted
+from casekit.plots.captions import line_words, weight_words
 from casekit.plots.colours import mix
 from casekit.plots.columns import check_frame, counts, flags, floats, item_changes, percents, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts

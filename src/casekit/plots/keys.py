@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.captions import counted, line_words
+from casekit.errors import counted
+from casekit.plots.captions import line_words
 from casekit.plots.columns import check_frame, counts, floats, p_values, reason_texts
 from casekit.plots.intervals import Intervals
 from casekit.plots.sheet import Groups, Sheet

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from casekit.plots.captions import WILSON, counted, left_out, line_words, weight_words
+from casekit.errors import counted
+from casekit.plots.captions import WILSON, left_out, line_words, weight_words
 from casekit.plots.columns import check_frame, counts, floats, percents, reason_texts
 from casekit.plots.intervals import Intervals, interval_texts
 from casekit.plots.sheet import Groups, Sheet

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from casekit.errors import counted
 from casekit.plots.canvas import LETTER, size_in_points
-from casekit.plots.captions import WILSON, counted, left_out, line_words, weight_words
+from casekit.plots.captions import WILSON, left_out, line_words, weight_words
 from casekit.plots.colours import mix
 from casekit.plots.columns import check_frame, counts, floats, percents
 from casekit.plots.intervals import Intervals

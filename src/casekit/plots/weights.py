@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.captions import WILSON, counted, line_words
+from casekit.errors import counted
+from casekit.plots.captions import WILSON, line_words
 from casekit.plots.colours import BLUE, ORANGE, mix
 from casekit.plots.columns import check_frame, counts, floats, reason_texts
 from casekit.plots.intervals import interval_texts

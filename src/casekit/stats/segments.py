@@ -67,7 +67,8 @@ def segments_wide(frame: IntoFrameT, segments: IntoFrame) -> IntoFrameT:
     )
     wide = marked.group_by(*CASE).agg(*(nw.col(f"__s{i}").max() for i in range(len(keys))))
     joined = _join(wrapped, wide, keys) if isinstance(wrapped, nw.LazyFrame) else _attach(wrapped, _read(wide), keys)
-    return joined.to_native()  # type: ignore[no-any-return]
+    native: IntoFrameT = joined.to_native()
+    return native
 
 
 def _read(frame: Any) -> pd.DataFrame:

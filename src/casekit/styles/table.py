@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pandas as pd
 
-from casekit.card import counted
+from casekit.errors import counted
 from casekit.plots.columns import flags
 from casekit.plots.labels import plain, width_of
 from casekit.styles.cells import NOTE_WIDTH

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from casekit import collector
-from casekit.errors import ConfigError, IncompletePull, LimitError, one_line
-from casekit.report import OnError, PullReport
+from casekit.errors import IncompletePull, LimitError, one_line
+from casekit.report import OnError, PullReport, check_on_error
 from casekit.wire.arrow import Tables, agent_tables, corrections_tables
 from casekit.wire.digest import case_digests
 from casekit.wire.lists import Deep, Lists, agent_lists, corrections_lists, deep_path
@@ -64,8 +64,7 @@ class Reader:
     """
 
     def __init__(self, kind: _Kind, report: PullReport, on_error: OnError) -> None:
-        if on_error not in ("raise", "report"):
-            raise ConfigError(f"on_error is 'raise' or 'report', not {on_error!r}")
+        check_on_error(on_error)
         self._kind, self._report, self._on_error = kind, report, on_error
         self._id_of: Callable[[Any], str] = attrgetter(kind.case.__struct_fields__[0])
         self._places: dict[str, int] = {}  # of each case given out; _LEFT_OUT for one that was not, or not yet
