@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,7 @@ def _column(column: pa.ChunkedArray, field: pa.Field) -> Any:
     if kind == pa.string():
         return TEXT.__from_arrow__(column)
     if pa.types.is_list(kind):
-        cells = (cell for chunk in column.chunks for cell in _cells(chunk))
-        return np.fromiter(cells, dtype=object, count=len(column))
+        return np.fromiter(chain.from_iterable(map(_cells, column.chunks)), dtype=object, count=len(column))
     if pa.types.is_integer(kind):
         return _INT.__from_arrow__(column) if field.nullable else column.to_numpy()
     if pa.types.is_boolean(kind):

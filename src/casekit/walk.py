@@ -26,6 +26,7 @@ RESTARTS: Final = 3  # walks begun again, when the server no longer takes a curs
 READERS: Final = 2  # lists turned into tables at a time
 
 Ref = tuple[str, str]
+Asked = list[str | None]  # the server's id of the request for each page that came
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
@@ -101,9 +102,9 @@ class Walks:
     def in_memory(self, listing: Listing) -> tuple[Tables, PullReport]:
         """The tables of a list, and what the walk met."""
 
-        def walk(report: PullReport) -> Tables:
+        def walk(report: PullReport, asked: Asked) -> Tables:
             reading = self._reader(listing, report)
-            with self._groups(listing, reading, report) as groups:
+            with self._groups(listing, reading, report, asked) as groups:
                 tables = joined(groups)
             digests: list[bytes] = []
 
@@ -120,12 +121,12 @@ class Walks:
     def on_disk(self, listing: Listing, place: Place, watch: Watch | None = None) -> SnapshotInfo:
         """Write a list to a snapshot, a group of cases at a time."""
 
-        def walk(report: PullReport) -> SnapshotInfo:
+        def walk(report: PullReport, asked: Asked) -> SnapshotInfo:
             reading = self._reader(listing, report)
             with SnapshotWriter(place) as writer:
                 if watch is not None:
                     watch.begin()
-                with self._groups(listing, reading, report) as groups:
+                with self._groups(listing, reading, report, asked) as groups:
                     for group in groups:
                         writer.add(group)
                         if watch is not None:
@@ -149,17 +150,23 @@ class Walks:
         return self.client.test_set_pages(*listing.of, on_wait=waiting, stop=stop)
 
     @contextmanager
-    def _groups(self, listing: Listing, reading: Reader, report: PullReport) -> Iterator[Iterator[Tables]]:
-        with self.turns, closing(self._bodies(self._pages(listing), report)) as bodies:
-            yield reading.groups(bodies)
+    def _groups(
+        self, listing: Listing, reading: Reader, report: PullReport, asked: Asked
+    ) -> Iterator[Iterator[Tables]]:
+        with (
+            self.turns,
+            closing(self._bodies(listing, report, asked)) as bodies,
+            closing(reading.groups(bodies)) as groups,
+        ):
+            yield groups
 
-    def _restarted(self, about: str, walk: Callable[[PullReport], Result]) -> tuple[Result, PullReport]:
+    def _restarted(self, about: str, walk: Callable[[PullReport, Asked], Result]) -> tuple[Result, PullReport]:
         """A walk from the first page to the last, begun again when the server no longer takes its cursor."""
         restarts, retries, waited = 0, 0, 0.0
         while True:
-            report = PullReport(restarts=restarts, retries=retries, waited=waited)
+            report, asked = PullReport(restarts=restarts, retries=retries, waited=waited), list[str | None]()
             try:
-                return walk(report), report
+                return walk(report, asked), report
             except CursorError as error:
                 restarts, retries, waited = restarts + 1, report.retries, report.waited
                 if restarts > RESTARTS:
@@ -176,27 +183,35 @@ class Walks:
                         waited=waited,
                     ) from None
             except (ProtocolError, SchemaError, LimitError) as error:
+                if about in str(error):  # else it is of the reader, who knows bytes alone
+                    raise
                 page = about if isinstance(error, IncompletePull) else f"{about}, page {report.pages + 1}"
-                request_id = report.request_ids[-1] if report.request_ids else None
-                if isinstance(error, ProtocolError) and about not in str(error):  # the reader knows bytes alone
+                request_id = asked[min(report.pages, len(asked) - 1)]
+                if isinstance(error, ProtocolError):
                     raise type(error)(f"{page}: {error}", request_id=request_id) from None
                 error.add_note(f"{page}, request id {request_id or 'unknown'}")
                 raise
 
-    def _bodies(self, pages: Generator[Page, None, None], report: PullReport) -> Generator[bytes, None, None]:
+    def _bodies(self, listing: Listing, report: PullReport, asked: Asked) -> Generator[bytes, None, None]:
         """The bodies of a list's pages, for a reader that has a turn; while it waits, others have it.
 
         Whoever takes them closes them: an error that somebody keeps would keep them open with it.
         """
+        pages = self._pages(listing)
         with _apart(self.turns):
             self.fetching.acquire()
         try:
             with closing(pages):
                 while True:
-                    with _apart(self.turns):
-                        page = next(pages, None)
+                    try:
+                        with _apart(self.turns):
+                            page = next(pages, None)
+                    except (ProtocolError, LimitError) as error:
+                        error.add_note(f"{listing.name()}, page {len(asked) + 1}")
+                        raise
                     if page is None:
                         return
+                    asked.append(page.request_id)
                     report.note_request(page.request_id)
                     report.retries += page.retries
                     report.waited += page.waited

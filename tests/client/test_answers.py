@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 from client.conftest import Serve
-from client.pages import PAGE, PAGE_TEXT, QUICK, TOKEN, Spec, always, case, refusal
+from client.pages import PAGE, PAGE_TEXT, QUICK, TOKEN, Spec, always, at, case, first, page, refusal
 
 import casekit as ck
 from casekit import errors
@@ -332,6 +332,27 @@ def test_another_charset_is_an_error(serve: Serve, client_of: ClientOf, coding: 
     headers = {"Content-Type": f"application/json; charset={coding}"}
     answer = always(body_b64=b64encode(body).decode(), headers=headers)
     assert "UTF-8" in str(failure(client_of(serve(answer)), ProtocolError)) or coding != "latin-1"
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        ({"body_json": {**page([2], "b"), "data": [case(2, items=7)]}}, "page 2, request id req-a"),
+        ({"body_json": {**page([2], "b"), "data": [case(2, output=1)], "hasMore": 1}}, "page 2"),
+    ],
+)
+def test_the_page_that_cannot_be_read_is_named(
+    serve: Serve, client_of: ClientOf, answer: dict[str, Any], note: str
+) -> None:
+    """However many pages have come when it is read, the error must name the page that is at fault, and its request."""
+    server = serve(
+        first(body_json=page([1], "a"), headers={"X-Request-Id": "req-0"}),
+        at("a", **answer, headers={"X-Request-Id": "req-a"}),
+        at("b", body_json=page([3]), headers={"X-Request-Id": "req-b"}),
+    )
+    error = failure(client_of(server), SchemaError if "id" in note else ProtocolError)
+    assert error.__notes__ == [f"test set {REF[0]} {REF[1]}, {note}"]
+    assert "req-a" in str(error) + note
 
 
 def test_one_unreadable_case_stops_the_load_or_is_reported(serve: Serve, client_of: ClientOf) -> None:

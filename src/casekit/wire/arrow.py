@@ -42,6 +42,8 @@ def texts_column(texts: Texts) -> pa.Array:
 
 
 def _column(values: Any, kind: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values
     if isinstance(values, Texts):
         return texts_column(values)
     return json_column(values) if kind == JSON else pa.array(values, kind)
@@ -147,9 +149,8 @@ def agent_tables(lists: Lists, agent_id: str) -> Tables:
 
 def _ordered(rows: list[_Rows], expected_calls: pa.Table) -> Tables:
     """All tables, in the order of the schema; those without rows are empty."""
-    tables = {name: schema.empty_table() for name, schema in TABLES.items()}
-    tables |= {one.name: one.table() for one in rows}
-    return {**tables, "expected_calls": expected_calls}
+    made = {one.name: one.table() for one in rows} | {"expected_calls": expected_calls}
+    return {name: made[name] if name in made else schema.empty_table() for name, schema in TABLES.items()}
 
 
 def _expected_calls(lists: Lists, cases: _Rows, corrections: _Below | None) -> pa.Table:

@@ -135,7 +135,7 @@ def _block(parts: dict[str, tuple[pa.Table, Ints]]) -> list[bytes]:
 def _view(data: Any, offsets: Ints) -> pa.Array:
     """Stretches of a buffer, not copied."""
     return pa.LargeBinaryArray.from_buffers(
-        _BYTES, len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
+        _BYTES, len(offsets) - 1, [None, pa.py_buffer(offsets.astype(np.int64, copy=False)), pa.py_buffer(data)]
     )
 
 
@@ -151,17 +151,12 @@ def _views(table: pa.Table, columns: list[pa.Field], ends: Ints) -> Iterator[pa.
         valid = _valid(column)
         cells[:, 0] |= np.int64(1 << n) if valid is None else valid.astype(np.int64) << n
         if field.type in (STRING, JSON):
-            text = _tight(column.storage if field.type == JSON else column, valid)
-            offsets = _offsets(text)
-            cells[:, 1 + n] = np.diff(offsets)
+            text, offsets, cells[:, 1 + n] = _tight(column.storage if field.type == JSON else column, valid)
             texts.append(_view(text.buffers()[2] or b"", offsets[ends]))
         elif field.type == STRINGS:
-            column = _tight(column, valid)
-            starts = _offsets(column)
-            cells[:, 1 + n] = np.diff(starts)
+            column, starts, cells[:, 1 + n] = _tight(column, valid)
             elements = column.values
-            offsets = _offsets(elements)
-            lengths = np.diff(offsets).astype(np.int64)
+            offsets, lengths = _offsets(elements)
             lists.append(_view(lengths, starts[ends] * 8))
             lists.append(_view(elements.buffers()[2] or b"", offsets[starts[ends]]))
         else:
@@ -184,20 +179,24 @@ def _bits(buffer: pa.Buffer, column: pa.Array) -> npt.NDArray[np.bool_]:
     return bits[column.offset : column.offset + len(column)].astype(bool)
 
 
-def _offsets(column: pa.Array) -> Ints:
-    """Where each text or list starts and ends."""
+def _offsets(column: pa.Array) -> tuple[Ints, Ints]:
+    """Where each text or list starts and ends, and how long it is."""
     size = len(column) + 1
     buffer = column.buffers()[1]
     if buffer is None or buffer.size == 0:  # an array of no element may have none
-        return np.zeros(size, dtype=np.int64)
-    return np.frombuffer(buffer, dtype=np.int32, count=size, offset=column.offset * 4).astype(np.int64)
+        offsets = np.zeros(size, dtype=np.int64)
+    else:
+        offsets = np.frombuffer(buffer, dtype=np.int32, count=size, offset=column.offset * 4).astype(np.int64)
+    return offsets, offsets[1:] - offsets[:-1]
 
 
-def _tight(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """The column with nothing under its nulls: Arrow lets any bytes stand there."""
-    if valid is None or not np.diff(_offsets(column))[~valid].any():
-        return column
-    return column.take(pa.array(np.where(valid, np.arange(len(column)), -1), mask=~valid))
+def _tight(column: pa.Array, valid: npt.NDArray[np.bool_] | None) -> tuple[pa.Array, Ints, Ints]:
+    """The column with nothing under its nulls, where Arrow lets any bytes stand; its offsets, and its lengths."""
+    offsets, lengths = _offsets(column)
+    if valid is None or not lengths[~valid].any():
+        return column, offsets, lengths
+    column = column.take(pa.array(np.where(valid, np.arange(len(column)), -1), mask=~valid))
+    return column, *_offsets(column)
 
 
 def _numbers(column: pa.Array) -> Ints:

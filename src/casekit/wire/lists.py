@@ -31,7 +31,16 @@ from casekit.wire.structs import (
 from casekit.wire.text import LEVELS, is_deep
 from casekit.wire.times import time_of
 
-__all__ = ["CALLS_OF_CORRECTIONS", "Deep", "Lists", "Texts", "agent_lists", "corrections_lists", "deep_path"]
+__all__ = [
+    "CALLS_OF_CORRECTIONS",
+    "Deep",
+    "Lists",
+    "Texts",
+    "agent_lists",
+    "corrections_lists",
+    "deep_path",
+    "outline_lists",
+]
 
 CALLS_OF_CORRECTIONS: Final = "expected_calls of corrections"  # beside those of expect, until the tables are made
 
@@ -143,14 +152,21 @@ def corrections_lists(cases: list[Case], extras: list[bytes]) -> Lists:
     Deep
         A case nests too deep.
     """
+    out = outline_lists(cases, extras)
+    items = out.put("items", [c.items for c in cases], _items)
+    out.put("reasons", [i.reasons for i in items], _reasons)
+    out.columns["cases"]["n_items"] = out.counts["items"]
+    return out
+
+
+def outline_lists(cases: Sequence[Case], extras: list[bytes]) -> Lists:
+    """The same without their items."""
     out = Lists()
     expects = [c.expect for c in cases]
     contexts = [_NO_CONTEXT if c.context is ABSENT else c.context for c in cases]
     flows = [c.flow for c in contexts]
     columns = _cases(cases) | _context(contexts, flows) | _expect(expects) | {"extra_json": extras}
     out.put("cases", [cases], lambda _: columns)
-    items = out.put("items", [c.items for c in cases], _items)
-    out.put("reasons", [i.reasons for i in items], _reasons)
     out.put("segments", [c.segments or () for c in cases], _segments)
     corrections = out.put("corrections", [c.corrections or () for c in cases], _corrections)
     out.put(CALLS_OF_CORRECTIONS, [c.calls for c in corrections], _expected_calls)
@@ -162,7 +178,7 @@ def corrections_lists(cases: list[Case], extras: list[bytes]) -> Lists:
     return out
 
 
-def _cases(cases: list[Case]) -> Columns:
+def _cases(cases: Sequence[Case]) -> Columns:
     subjects = [c.subject for c in cases]
     return {
         "case_id": [c.caseId for c in cases],
@@ -175,7 +191,6 @@ def _cases(cases: list[Case]) -> Columns:
         "input_json": [c.input for c in cases],
         "output_json": [c.output for c in cases],
         "n_segments": [_length(c.segments) for c in cases],
-        "n_items": [len(c.items) for c in cases],
         "n_corrections": [_length(c.corrections) for c in cases],
         "has_context": [c.context is not None for c in cases],
     }

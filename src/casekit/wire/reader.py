@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from casekit import collector
 from casekit.errors import IncompletePull, LimitError, one_line
 from casekit.report import OnError, PullReport, check_on_error
 from casekit.wire.arrow import Tables, agent_tables, corrections_tables
 from casekit.wire.digest import case_digests
-from casekit.wire.lists import Deep, Lists, agent_lists, corrections_lists, deep_path
-from casekit.wire.roads import Batch, Unreadable, read_page
+from casekit.wire.items import put_items, read_items, text_of
+from casekit.wire.lists import Deep, Lists, agent_lists, corrections_lists, deep_path, outline_lists
+from casekit.wire.roads import Batch, Unreadable, outlines, read_page
 from casekit.wire.structs import AgentCase, Case
 from casekit.wire.times import bad_times
 
@@ -41,6 +43,68 @@ class _Kind:
     lists: Callable[[list[Any], list[bytes]], Lists]
     tables: Callable[[Lists], Tables]
     unfit: Callable[[Batch], dict[int, Unreadable]]
+    at_once: bool  # whether its cases have items, which many pages' are read at once of
+
+
+class _Group:
+    """Some pages that become tables together.
+
+    As long as nothing about them is odd, they are taken apart as they come, but for their items: those of all pages are
+    read at once, in a thread beside. Else the pages are read one by one.
+
+    Parameters
+    ----------
+    at_once
+        Whether to begin so.
+    """
+
+    def __init__(self, *, at_once: bool) -> None:
+        self.bodies: list[bytes] = []
+        self.sizes: list[int] = []  # cases of each page
+        self.lists: Lists | None = Lists() if at_once else None  # None: read page by page
+        self._items: list[Raw] = []
+        self._read: Future[pa.ListArray | None] | None = None
+
+    def add(self, body: bytes) -> None:
+        """Add a page."""
+        self.bodies.append(body)
+        if self.lists is None:
+            return
+        cases = outlines(body)
+        try:
+            page = None if cases is None else outline_lists(cases, [b""] * len(cases))
+        except Deep:
+            page = None
+        if cases is None or page is None:
+            self.lists, self._items = None, []
+            return
+        self.sizes.append(len(cases))
+        if cases:
+            self.lists.extend(page)
+            self._items += [case.items for case in cases]
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be added."""
+        return (
+            len(self.bodies) >= GROUP_PAGES
+            or sum(self.sizes) >= GROUP_CASES
+            or sum(map(len, self.bodies)) >= GROUP_BYTES
+        )
+
+    def read_items(self, beside: Executor) -> None:
+        """Begin to read the items."""
+        if self.lists is not None:
+            self._read = beside.submit(read_items, text_of(self._items))
+            self._items = []
+
+    def whole(self) -> Lists | None:
+        """The columns of all pages, with their items; None where they have to be read one by one."""
+        items = None if self._read is None else self._read.result()
+        if self.lists is not None and items is not None:
+            put_items(self.lists, items)
+            return self.lists
+        return None
 
 
 class Reader:
@@ -76,17 +140,17 @@ class Reader:
     def corrections(cls, test_set_id: str, version: str, report: PullReport, on_error: OnError = "raise") -> Reader:
         """A reader of a version of a corrections test set."""
         kind = _Kind(
-            Case, corrections_lists, lambda lists: corrections_tables(lists, test_set_id, version), lambda _: {}
+            Case, corrections_lists, lambda lists: corrections_tables(lists, test_set_id, version), lambda _: {}, True
         )
         return cls(kind, report, on_error)
 
     @classmethod
     def agent(cls, agent_id: str, report: PullReport, on_error: OnError = "raise") -> Reader:
         """A reader of an agent's live test set."""
-        kind = _Kind(AgentCase, agent_lists, lambda lists: agent_tables(lists, agent_id), bad_times)
+        kind = _Kind(AgentCase, agent_lists, lambda lists: agent_tables(lists, agent_id), bad_times, False)
         return cls(kind, report, on_error)
 
-    def groups(self, pages: Iterable[bytes]) -> Iterator[Tables]:
+    def groups(self, pages: Iterable[bytes]) -> Generator[Tables, None, None]:
         """Tables of the pages' cases, a group at a time, in the server's order.
 
         Raises
@@ -96,17 +160,48 @@ class Reader:
         IncompletePull
             The pages go on and on and bring nothing new.
         """
-        group, size, count = Lists(), 0, 0
+        with ThreadPoolExecutor(1, thread_name_prefix="casekit-items") as beside:
+            before: _Group | None = None
+            for group in self._gathered(pages):
+                group.read_items(beside)
+                if before is not None:  # while this one's items are read
+                    yield from self._tables_of(before)
+                before = group
+            if before is not None:
+                yield from self._tables_of(before)
+
+    def _gathered(self, pages: Iterable[bytes]) -> Iterator[_Group]:
+        group = _Group(at_once=self._kind.at_once)
         for body in pages:
-            self._refuse_endless()
             with collector.paused():  # a page has thousands of small lists, which go as soon as it is taken apart
-                new = self._take(body, group)
-            self._note_page(body, new)
-            size, count = size + len(body), count + 1
-            if len(group) >= GROUP_CASES or size >= GROUP_BYTES or count >= GROUP_PAGES:
-                yield from self._finished(group)
-                group, size, count = Lists(), 0, 0
-        yield from self._finished(group)
+                group.add(body)
+            if group.full or self._idle:  # a list that may be endless is read page by page
+                yield group
+                group = _Group(at_once=self._kind.at_once)
+        if group.bodies:
+            yield group
+
+    def _tables_of(self, group: _Group) -> Iterator[Tables]:
+        lists = group.whole()
+        if lists is not None and self._new(lists.columns["cases"]["case_id"]):
+            for body, size in zip(group.bodies, group.sizes, strict=True):
+                self._refuse_endless()
+                self._note_page(body, size > 0)
+        else:
+            lists = Lists()
+            for body in group.bodies:
+                self._refuse_endless()
+                with collector.paused():
+                    new = self._take(body, lists)
+                self._note_page(body, new)
+        yield from self._finished(lists)
+
+    def _new(self, ids: list[str]) -> bool:
+        """Note that the cases have come; where one of them came before, note nothing."""
+        if not self._places.keys().isdisjoint(ids) or len(set(ids)) < len(ids):
+            return False
+        self._places.update(dict.fromkeys(ids, _LEFT_OUT))  # until they are given out
+        return True
 
     def _note_page(self, body: bytes, new: bool) -> None:
         self._report.pages += 1
@@ -137,8 +232,7 @@ class Reader:
         """The page's cases that are new, and those that came before, in parts that have each id once."""
         places = self._places
         ids = list(map(self._id_of, page.cases))
-        if places.keys().isdisjoint(ids) and len(set(ids)) == len(ids):
-            places.update(dict.fromkeys(ids, _LEFT_OUT))  # until it is given out
+        if self._new(ids):
             return [page]
         parts, times = [Batch()], Counter({case_id: 1 for case_id in ids if case_id in places})
         for n, (case_id, case) in enumerate(zip(ids, page.cases, strict=True)):

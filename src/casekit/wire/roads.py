@@ -20,10 +20,10 @@ from msgspec import Raw, Struct
 
 from casekit.errors import CasekitError, LimitError, ProtocolError, SchemaError, one_line
 from casekit.report import BadCase, OnError, PullReport
-from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage
+from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage, Outline, OutlinePage
 from casekit.wire.text import LEVELS, is_deep, last_case_id, mended, valid_utf8, without_depth
 
-__all__ = ["Batch", "Unreadable", "read_page"]
+__all__ = ["Batch", "Unreadable", "outlines", "read_page"]
 
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
 _NOT_JSON: Final = re.compile(rb"-?(NaN|Infinity)")
@@ -34,6 +34,7 @@ _decode_page: Final[dict[type[Struct], Any]] = {
     Case: msgspec.json.Decoder(CasePage).decode,
     AgentCase: msgspec.json.Decoder(AgentCasePage).decode,
 }
+_decode_outlines: Final = msgspec.json.Decoder(OutlinePage).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_elements: Final = msgspec.json.Decoder(list[Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
@@ -85,6 +86,16 @@ class Unreadable(Exception):
     def bad_case(self, case_id: str | None) -> BadCase:
         """The entry for a caller who wants a report."""
         return BadCase(case_id, self.path, self.problem)
+
+
+def outlines(body: bytes) -> list[Outline] | None:
+    """A page's cases without a look at their items; None where the page has to be read case by case."""
+    if not valid_utf8(body):
+        return None
+    try:
+        return _decode_outlines(body).data
+    except (msgspec.MsgspecError, RecursionError):
+        return None
 
 
 def read_page(

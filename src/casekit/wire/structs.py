@@ -188,6 +188,12 @@ class Case(Part):
     erased: bool = ABSENT
 
 
+class Outline(Case):
+    """A case whose items are still JSON: `casekit.wire.items` reads those of many cases at once."""
+
+    items: Raw  # type: ignore[assignment]  # the one member that is not as in a case
+
+
 class Principal(Part):
     """Who did something."""
 
@@ -223,6 +229,14 @@ class CasePage(Part):
     """A page of a corrections test set."""
 
     data: list[Case]
+    hasMore: bool
+    nextCursor: str | None = None
+
+
+class OutlinePage(Part):
+    """The same, with the items still JSON."""
+
+    data: list[Outline]
     hasMore: bool
     nextCursor: str | None = None
 
