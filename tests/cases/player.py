@@ -35,6 +35,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl
 
 HOST = "127.0.0.1"
+BODIES = ("body_json", "body_text", "body_b64", "body_file", "body_parts")
 EXHAUSTED = {"status": 501, "body_json": {"error": {"code": "scenario-exhausted", "message": "", "requestId": "req"}}}
 
 
@@ -49,6 +50,8 @@ class Request:
     came: float
     connection: int
     answered: float | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)  # what it is answered with
+    number: int = 0  # of its origin's requests, from 1
 
     @property
     def path(self) -> str:
@@ -85,6 +88,7 @@ class Player:
             self.origins["other"] = Origin(serve["other_responses"])
         self.ports: dict[str, int] = {}
         self.arrived = threading.Condition()
+        self._bodies: dict[int, tuple[bytes, str | None]] = {}
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
@@ -100,8 +104,30 @@ class Player:
         """Requests to the main origin, in order."""
         return self.origins["main"].requests
 
+    def documents(self) -> list[dict[str, Any]]:
+        """The cases that the main origin has sent whole, in order: of its last walk from the beginning."""
+        pages: dict[str | None, list[dict[str, Any]]] = {}
+        for request in self.requests:
+            cursor = dict(request.query).get("cursor")
+            if cursor is None:
+                pages.clear()
+            if request.method == "GET" and _is_whole(request.spec):
+                body = b"".join(self._plain(request.spec, request.number))
+                with suppress(ValueError):  # no JSON: a page that nobody can have read
+                    pages[cursor] = json.loads(body.decode("utf-8-sig", "surrogatepass"))["data"]
+        return [document for page in pages.values() for document in page]
+
+    def cursors(self, request: Request) -> set[str]:
+        """The cursors that the answer to a request gives."""
+        if not _is_whole(request.spec):
+            return set()
+        text = b"".join(self._plain(request.spec, request.number)).decode("utf-8", "replace")
+        return {json.loads(f'"{found}"') for found in re.findall(r'"nextCursor"\s*:\s*"((?:[^"\\]|\\.)*)"', text)}
+
     def __enter__(self) -> Self:
         for name, origin in self.origins.items():
+            # Made beforehand, so that what a call needs of memory can be told from what the player does.
+            self._bodies |= {id(spec): self._body(spec, 0) for spec in origin.specs if not spec.get("template")}
             listener = socket.create_server((HOST, 0))
             self.ports[name] = listener.getsockname()[1]
             self._sockets.append(listener)
@@ -142,10 +168,12 @@ class Player:
             while not self._over.is_set() and (request := _read(stream, number)) is not None:
                 with self.arrived:
                     spec = self._choose(origin, request)
+                    request.spec = spec
                     origin.requests.append(request)
+                    request.number = len(origin.requests)
                     self.arrived.notify_all()
                 try:
-                    if not self._answer(spec, connection, len(origin.requests)):
+                    if not self._answer(spec, connection, request.number):
                         return
                 finally:
                     request.answered = time.monotonic()
@@ -194,7 +222,7 @@ class Player:
         given = spec.get("headers") or {}
         pairs = list(given.items()) if isinstance(given, dict) else [tuple(pair) for pair in given]
         headers = [(name, self._filled(str(value), number)) for name, value in pairs]
-        body, label = _encoded(b"".join(self._plain(spec, number)), spec.get("encoding"))
+        body, label = self._bodies.get(id(spec)) or self._body(spec, number)
         names = {name.lower() for name, _ in headers}
         if label and "content-encoding" not in names:
             headers.append(("Content-Encoding", label))
@@ -213,6 +241,10 @@ class Player:
         lines = [f"HTTP/1.1 {status} {spec.get('reason', phrases.get(status, 'Status'))}"]
         lines += [f"{name}: {value}" for name, value in headers]
         return _bytes("\r\n".join(lines) + "\r\n\r\n"), b"" if status in (204, 304) else body
+
+    def _body(self, spec: Mapping[str, Any], number: int) -> tuple[bytes, str | None]:
+        """A body as it goes out, and how it is compressed."""
+        return _encoded(b"".join(self._plain(spec, number)), spec.get("encoding"))
 
     def _plain(self, spec: Mapping[str, Any], number: int) -> Iterator[bytes]:
         if "body_json" in spec:
@@ -242,6 +274,12 @@ class Player:
             return str(known[name])
 
         return re.sub(r"\{\{([a-z_]+(?::[+-]?\d+)?)\}\}", one, text)
+
+
+def _is_whole(spec: Mapping[str, Any]) -> bool:
+    """It is a page of cases, and all of it goes out."""
+    body = any(name in spec for name in BODIES) and 200 <= spec.get("status", 200) < 300
+    return body and spec.get("fault") in (None, "close-after-response") and spec.get("framing") != "declared"
 
 
 def _bytes(text: str) -> bytes:
