@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import traceback
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -20,7 +19,7 @@ from casekit.snapshots.manifest import SnapshotInfo, check_age
 from casekit.snapshots.remote import inside
 from casekit.snapshots.target import standing
 from casekit.source import Source
-from casekit.walk import Listing, Ref, spread, walks
+from casekit.walk import Listing, Ref, spread, walks, without_frames
 from casekit.wire import joined
 
 __all__ = ["load_agent_cases", "load_test_set", "load_test_sets", "pull"]
@@ -240,7 +239,7 @@ def pull(
                     return there
                 return load.on_disk(Listing(ref), place)
             except CasekitError as error:
-                return _without_frames(error)
+                return without_frames(error)
 
         results = spread(to_disk, wanted, 2 * workers, load.stop)
     failed = [(ref, error) for ref, error in zip(wanted, results, strict=True) if isinstance(error, CasekitError)]
@@ -260,15 +259,6 @@ def _young(place: Place, source: Source, max_age: timedelta) -> SnapshotInfo | N
     same = (info.test_sets, info.agent_id, info.origin) == (source.test_sets, source.agent_id, source.origin)
     # One from the future is of a clock that is wrong, and would never grow old.
     return info if same and timedelta(0) <= info.age < max_age and not info.left_out else None
-
-
-def _without_frames(error: CasekitError) -> CasekitError:
-    """The error without the pages and tables that its frames, and those of what led to it, would keep in memory."""
-    led: BaseException | None = error
-    while led is not None:
-        traceback.clear_frames(led.__traceback__)
-        led = led.__cause__ or led.__context__
-    return error
 
 
 def _told(failed: list[tuple[Ref, CasekitError]], asked: int) -> CasekitError:
@@ -302,6 +292,8 @@ def folder_name(test_set_id: str, version: str) -> str:
 
 
 def _checked_refs(refs: Iterable[Ref]) -> list[Ref]:
+    if not isinstance(refs, Iterable):
+        raise ConfigError(f"test sets are asked for as pairs of texts (id, version), not {one_line(repr(refs), 100)}")
     wanted = []
     for ref in list[Any](refs):
         if not isinstance(ref, (tuple, list)) or len(ref) != 2 or not all(isinstance(part, str) for part in ref):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, contextmanager
@@ -11,7 +12,16 @@ from datetime import UTC, datetime
 from typing import Final, Protocol, TypeVar
 
 from casekit.client import Client, Page
-from casekit.errors import ConfigError, CursorError, IncompletePull, LimitError, ProtocolError, SchemaError, one_line
+from casekit.errors import (
+    CasekitError,
+    ConfigError,
+    CursorError,
+    IncompletePull,
+    LimitError,
+    ProtocolError,
+    SchemaError,
+    one_line,
+)
 from casekit.progress import Progress
 from casekit.report import OnError, PullReport, check_on_error
 from casekit.snapshots.folder import Place
@@ -20,7 +30,7 @@ from casekit.snapshots.writer import SnapshotWriter
 from casekit.source import Source
 from casekit.wire import Reader, Tables, case_digests, joined
 
-__all__ = ["Listing", "Ref", "Walks", "Watch", "spread", "walks"]
+__all__ = ["Listing", "Ref", "Walks", "Watch", "spread", "walks", "without_frames"]
 
 RESTARTS: Final = 3  # walks begun again, when the server no longer takes a cursor
 READERS: Final = 2  # lists turned into tables at a time
@@ -182,13 +192,16 @@ class Walks:
                         attempts=error.attempts,
                         waited=waited,
                     ) from None
-            except (ProtocolError, SchemaError, LimitError) as error:
-                if about in str(error):  # else it is of the reader, who knows bytes alone
+            except CasekitError as error:
+                without_frames(error)  # a traceback may be shown with its locals: a page holds people's words
+                if not isinstance(error, (ProtocolError, SchemaError, LimitError)) or about in str(error):
                     raise
-                page = about if isinstance(error, IncompletePull) else f"{about}, page {report.pages + 1}"
-                request_id = asked[min(report.pages, len(asked) - 1)]
+                # It is of the reader, who knows bytes alone.
+                whole = isinstance(error, IncompletePull)  # of no page alone
+                page, status = (about, None) if whole else (f"{about}, page {report.pages + 1}", 200)
+                request_id = asked[min(report.pages, len(asked) - 1)] if asked else None
                 if isinstance(error, ProtocolError):
-                    raise type(error)(f"{page}: {error}", request_id=request_id) from None
+                    raise type(error)(f"{page}: {error}", status=status, request_id=request_id) from None
                 error.add_note(f"{page}, request id {request_id or 'unknown'}")
                 raise
 
@@ -228,6 +241,15 @@ def _apart(turns: threading.Semaphore) -> Iterator[None]:
         yield
     finally:
         turns.acquire()
+
+
+def without_frames(error: CasekitError) -> CasekitError:
+    """The error without what stands in its frames and those of what led to it: pages, in memory and in a traceback."""
+    led: BaseException | None = error
+    while led is not None:
+        traceback.clear_frames(led.__traceback__)
+        led = led.__cause__ or led.__context__
+    return error
 
 
 @contextmanager

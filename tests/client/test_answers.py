@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import traceback
 from base64 import b64encode
@@ -353,6 +354,21 @@ def test_the_page_that_cannot_be_read_is_named(
     error = failure(client_of(server), SchemaError if "id" in note else ProtocolError)
     assert error.__notes__ == [f"test set {REF[0]} {REF[1]}, {note}"]
     assert "req-a" in str(error) + note
+
+
+@pytest.mark.parametrize("members", [{"items": 7}, {"input": float("nan")}])
+def test_no_word_of_a_page_stands_in_a_traceback(serve: Serve, client_of: ClientOf, members: dict[str, Any]) -> None:
+    """A traceback with its locals must hold no text of a page that cannot be read, which may echo the token."""
+    text = json.dumps({"data": [case(1, output=f"said by a person: {TOKEN}"), case(2, **members)], "hasMore": False})
+    with pytest.raises((SchemaError, ProtocolError)) as caught:
+        ck.load_test_set(*REF, client=client_of(serve(always(body_text=text))))
+    led: BaseException | None = caught.value
+    while led is not None:
+        trace = led.__traceback__ if led is not caught.value else caught.tb.tb_next  # without this test's own locals
+        shown = "".join(traceback.TracebackException(type(led), led, trace, capture_locals=True).format())
+        assert "said by" not in shown
+        assert TOKEN not in shown
+        led = led.__cause__ or led.__context__
 
 
 def test_one_unreadable_case_stops_the_load_or_is_reported(serve: Serve, client_of: ClientOf) -> None:

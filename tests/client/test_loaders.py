@@ -127,6 +127,7 @@ def test_an_agents_list_is_read(serve: Serve, client_of: ClientOf) -> None:
         ([("acme.a", 1.0)], "pair of texts"),
         ([{"acme.a": "1.0.0"}], "pair of texts"),
         ([("acme.a", "1.0.0"), ("acme.b", "1.0.0"), ("acme.a", "1.0.0")], "acme.a 1.0.0 is asked for twice"),
+        (None, r"as pairs of texts \(id, version\), not None"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(

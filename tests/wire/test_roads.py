@@ -154,6 +154,14 @@ def test_a_whole_number_may_be_written_with_a_point() -> None:
     text = body({"items": [{**ITEM, "yes": 777}]})
     assert read(text.replace(b"777", b"3.0"))[0].cases[0].items[0].yes == 3
     assert read(text.replace(b"777", b"1e2"))[0].cases[0].items[0].yes == 100
+    assert read(text.replace(b"777", b"9007199254740991.0"))[0].cases[0].items[0].yes == 2**53 - 1
+
+
+@pytest.mark.parametrize("digits", [b"9007199254740992.0", b"-9007199254740993.0", b"1e300", b"3.5"])
+def test_a_whole_number_that_a_double_may_not_hold_is_refused(digits: bytes) -> None:
+    """Of a number that other digits would give as well, nobody knows which was meant."""
+    with pytest.raises(SchemaError, match="expected a whole number|expected `int`"):
+        read(body({"items": [{**ITEM, "yes": 777}]}).replace(b"777", digits))
 
 
 # ---------------------------------------------------------------- text

@@ -287,7 +287,7 @@ class _Careful:
             value = msgspec.json.decode(raw, type=float)
         except msgspec.ValidationError:
             raise Unreadable(path, str(refused)) from None
-        if not value.is_integer() or abs(value) > 2**53:
+        if not value.is_integer() or abs(value) >= 2**53:  # from there on, other digits give the same double
             raise Unreadable(path, "expected a whole number that fits 64 bits")
         return int(value)
 
