@@ -53,6 +53,7 @@ class SnapshotWriter:
         self._files = {name: TableFile(self._target.staging / f"{name}.parquet", name) for name in TABLES}
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="casekit-snapshot")
         self._pending: deque[Future[None]] = deque()
+        self._latest: dict[str, Future[None]] = {}  # of each table, the row group that was handed over last
 
     def __enter__(self) -> Self:
         return self
@@ -84,7 +85,8 @@ class SnapshotWriter:
             if group:
                 while len(self._pending) >= AHEAD:
                     self._settle()
-                self._pending.append(self._pool.submit(file.write, group))
+                self._latest[name] = self._pool.submit(file.write, group)
+                self._pending.append(self._latest[name])
 
     def _settle(self) -> None:
         try:
@@ -95,6 +97,11 @@ class SnapshotWriter:
     def _settle_all(self) -> None:
         while self._pending:
             self._settle()
+
+    def _close(self, name: str, content: str) -> None:
+        if name in self._latest:
+            self._latest[name].result()
+        self._files[name].close(content)
 
     def digest_at(self, place: int) -> bytes:
         """The digest of the n-th case added."""
@@ -118,11 +125,11 @@ class SnapshotWriter:
         SnapshotError
             It could not be written. What stood there stands.
         """
-        self._settle_all()
         content = content_hash(self.digests)
+        # Files of which nothing waits to be written first: they are closed while the others are still written.
+        names = sorted(TABLES, key=lambda name: (name in self._latest, -self._files[name].waiting_bytes))
         with ThreadPoolExecutor(CLOSING, thread_name_prefix="casekit-snapshot") as pool:
-            largest_first = sorted(self._files.values(), key=lambda file: -file.waiting_bytes)
-            self._pending.extend(pool.submit(file.close, content) for file in largest_first)
+            self._pending.extend(pool.submit(self._close, name, content) for name in names)
             self._settle_all()
         info = SnapshotInfo(
             test_sets=source.test_sets,
