@@ -16,6 +16,7 @@ from msgspec import Raw
 from casekit.errors import CasekitError
 from casekit.report import OnError, PullReport
 from casekit.wire import Reader, Tables, joined, reader
+from casekit.wire import group as group_of_pages
 from casekit.wire.items import read_items, text_of
 
 ITEM: Document = {"key": "k", "yes": 1, "no": 0, "yesWeight": 1, "totalWeight": 1.5, "reasons": []}
@@ -69,7 +70,7 @@ def test_odd_pages_anywhere_change_nothing(on_error: OnError, kinds: list[str], 
         }
         bodies.append(page(documents[kind], cursor=str(n)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader, "GROUP_PAGES", group)
+        patch.setattr(group_of_pages, "GROUP_PAGES", group)
         assert walk(bodies, on_error) == walk(bodies, on_error, at_once=False)
 
 

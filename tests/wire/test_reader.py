@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from casekit.errors import ConfigError, IncompletePull, LimitError, SchemaError
 from casekit.report import BadCase, OnError, PullReport
 from casekit.wire import Reader, Tables, case_digests, documents, joined, reader
+from casekit.wire import group as group_of_pages
 
 AGENT_CASE: Document = {
     "id": "case-1",
@@ -59,7 +60,7 @@ def ids(tables: Tables) -> list[str]:
 @pytest.fixture(params=[1, 3, 1000])
 def group_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Make groups of so many cases."""
-    monkeypatch.setattr(reader, "GROUP_CASES", request.param)
+    monkeypatch.setattr(group_of_pages, "GROUP_CASES", request.param)
     size: int = request.param
     return size
 
@@ -217,7 +218,7 @@ def test_bytes_and_pages_are_counted() -> None:
 
 def test_groups_end_early_when_pages_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """A group ends at a number of bytes, so that memory has a bound."""
-    monkeypatch.setattr(reader, "GROUP_BYTES", 300)
+    monkeypatch.setattr(group_of_pages, "GROUP_BYTES", 300)
     walking = Reader.corrections("acme.a", "1.0.0", PullReport())
     groups = list(walking.groups(pages([case(f"c{n}", output="x" * 200) for n in range(4)], 1)))
     assert [group["cases"].num_rows for group in groups] == [1, 1, 1, 1]

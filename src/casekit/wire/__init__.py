@@ -3,7 +3,7 @@
 - `text` looks at the bytes; `roads` reads a page into `structs`, fast or carefully;
 - `lists` takes the columns out of the structs, `times` reads times; `items` reads the items of many pages at once;
 - `arrow` makes the tables of `casekit.schema`;
-- `reader` walks over the pages of a list, and counts;
+- `reader` walks over the pages of a list, a `group` at a time, and counts;
 - `digest` gives each case's content a hash;
 - `document` turns the rows of a case back into its document.
 """

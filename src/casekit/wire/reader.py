@@ -5,31 +5,28 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from casekit import collector
 from casekit.errors import IncompletePull, LimitError, one_line
 from casekit.report import OnError, PullReport, check_on_error
 from casekit.wire.arrow import Tables, agent_tables, corrections_tables
 from casekit.wire.digest import case_digests
-from casekit.wire.items import put_items, read_items, text_of
-from casekit.wire.lists import Deep, Lists, agent_lists, corrections_lists, deep_path, outline_lists
-from casekit.wire.roads import Batch, Unreadable, outlines, read_page
+from casekit.wire.group import Group
+from casekit.wire.lists import Deep, Lists, agent_lists, corrections_lists, deep_path
+from casekit.wire.roads import Batch, Unreadable, read_page
 from casekit.wire.structs import AgentCase, Case
 from casekit.wire.times import bad_times
 
 __all__ = ["Reader"]
 
-GROUP_CASES: Final = 1000  # cases turned into tables at once: enough that Python's share is small
-GROUP_BYTES: Final = 64 * 2**20  # bytes of pages at which a group ends early
-GROUP_PAGES: Final = 10  # the same for pages
 IDLE_PAGES: Final = 100  # pages in a row without a new case, after which a list is taken for endless
 
 _LEFT_OUT: Final = -1
@@ -44,67 +41,6 @@ class _Kind:
     tables: Callable[[Lists], Tables]
     unfit: Callable[[Batch], dict[int, Unreadable]]
     at_once: bool  # whether its cases have items, which many pages' are read at once of
-
-
-class _Group:
-    """Some pages that become tables together.
-
-    As long as nothing about them is odd, they are taken apart as they come, but for their items: those of all pages are
-    read at once, in a thread beside. Else the pages are read one by one.
-
-    Parameters
-    ----------
-    at_once
-        Whether to begin so.
-    """
-
-    def __init__(self, *, at_once: bool) -> None:
-        self.bodies: list[bytes] = []
-        self.sizes: list[int] = []  # cases of each page
-        self.lists: Lists | None = Lists() if at_once else None  # None: read page by page
-        self._items: list[Raw] = []
-        self._read: Future[pa.ListArray | None] | None = None
-
-    def add(self, body: bytes) -> None:
-        """Add a page."""
-        self.bodies.append(body)
-        if self.lists is None:
-            return
-        cases = outlines(body)
-        try:
-            page = None if cases is None else outline_lists(cases, [b""] * len(cases))
-        except Deep:
-            page = None
-        if cases is None or page is None:
-            self.lists, self._items = None, []
-            return
-        self.sizes.append(len(cases))
-        if cases:
-            self.lists.extend(page)
-            self._items += [case.items for case in cases]
-
-    @property
-    def full(self) -> bool:
-        """Whether no more should be added."""
-        return (
-            len(self.bodies) >= GROUP_PAGES
-            or sum(self.sizes) >= GROUP_CASES
-            or sum(map(len, self.bodies)) >= GROUP_BYTES
-        )
-
-    def read_items(self, beside: Executor) -> None:
-        """Begin to read the items."""
-        if self.lists is not None:
-            self._read = beside.submit(read_items, text_of(self._items))
-            self._items = []
-
-    def whole(self) -> Lists | None:
-        """The columns of all pages, with their items; None where they have to be read one by one."""
-        items = None if self._read is None else self._read.result()
-        if self.lists is not None and items is not None:
-            put_items(self.lists, items)
-            return self.lists
-        return None
 
 
 class Reader:
@@ -161,7 +97,7 @@ class Reader:
             The pages go on and on and bring nothing new.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="casekit-items") as beside:
-            before: _Group | None = None
+            before: Group | None = None
             for group in self._gathered(pages):
                 group.read_items(beside)
                 if before is not None:  # while this one's items are read
@@ -170,18 +106,18 @@ class Reader:
             if before is not None:
                 yield from self._tables_of(before)
 
-    def _gathered(self, pages: Iterable[bytes]) -> Iterator[_Group]:
-        group = _Group(at_once=self._kind.at_once)
+    def _gathered(self, pages: Iterable[bytes]) -> Iterator[Group]:
+        group = Group(at_once=self._kind.at_once)
         for body in pages:
             with collector.paused():  # a page has thousands of small lists, which go as soon as it is taken apart
                 group.add(body)
             if group.full or self._idle:  # a list that may be endless is read page by page
                 yield group
-                group = _Group(at_once=self._kind.at_once)
+                group = Group(at_once=self._kind.at_once)
         if group.bodies:
             yield group
 
-    def _tables_of(self, group: _Group) -> Iterator[Tables]:
+    def _tables_of(self, group: Group) -> Iterator[Tables]:
         lists = group.whole()
         if lists is not None and self._new(lists.columns["cases"]["case_id"]):
             for body, size in zip(group.bodies, group.sizes, strict=True):
