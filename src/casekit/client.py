@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, overload
 from urllib.parse import quote, urlencode
@@ -16,9 +16,10 @@ from casekit.documents import AddCase, AgentCase, PlannedWrite, RetireCase, chec
 from casekit.errors import ApiError, ConfigError, IncompletePull, JournalError, ProtocolError, one_line
 from casekit.http.address import checked_version, segment
 from casekit.http.background import Background
+from casekit.http.body import mended
 from casekit.http.connection import Answer, Request, head
 from casekit.http.cursor import next_cursor
-from casekit.http.problem import is_settled, refuse_markup, request_id_of
+from casekit.http.problem import MAYBE_DONE, is_settled, refuse_markup, request_id_of
 from casekit.http.retry import Retry
 from casekit.http.session import OnWait, Session
 from casekit.journal import Journal, Write
@@ -26,6 +27,8 @@ from casekit.journal import Journal, Write
 __all__ = ["Client", "Page", "Retry"]
 
 PAGE_CASES: Final = 100  # cases a page: the most the API gives
+
+Unlike = Callable[[AgentCase], str | None]  # what tells the case in an answer from the one that was asked for
 
 _log = logging.getLogger("casekit")
 
@@ -303,6 +306,8 @@ class Client(Session):
             The journal of writes cannot be kept. Nothing was sent.
         TransportError
             No answer came. The same call again finds out what became of the write, and makes no second case.
+        ProtocolError
+            The answer is no case of this run; otherwise as a `TransportError`.
         CasekitError
             See `casekit.errors`.
 
@@ -330,7 +335,12 @@ class Client(Session):
         }
         path = f"/v1/agents/{segment(agent_id, 'agent id')}/test-set/cases"
         about = f"adding a case to agent {one_line(agent_id, 120)}"
-        return self._write(path, checked_body(AddCase, values), about, dry_run)
+
+        def unlike(case: AgentCase) -> str | None:
+            return None if case.run_id == run_id else f"is a case of another run, {one_line(case.run_id, 120)!r}"
+
+        request = Request("POST", path, about, body=checked_body(AddCase, values), good=range(200, 300))
+        return self._write(request, unlike, dry_run)
 
     @overload
     def retire_case(self, agent_id: str, case_id: str, *, reason: str, dry_run: Literal[False] = ...) -> AgentCase: ...
@@ -368,6 +378,8 @@ class Client(Session):
             The journal of writes cannot be kept. Nothing was sent.
         TransportError
             No answer came. The same call again finds out what became of the write.
+        ProtocolError
+            The answer is not this case, retired; otherwise as a `TransportError`.
         CasekitError
             See `casekit.errors`.
 
@@ -384,23 +396,30 @@ class Client(Session):
         agent, case = segment(agent_id, "agent id"), segment(case_id, "case id")
         path, body = f"/v1/agents/{agent}/test-set/cases/{case}/retire", checked_body(RetireCase, {"reason": reason})
         about = f"retiring case {one_line(case_id, 120)} of agent {one_line(agent_id, 120)}"
-        return self._write(path, body, about, dry_run)
 
-    def _write(self, path: str, body: bytes, about: str, dry_run: bool) -> AgentCase | PlannedWrite:
+        def unlike(case: AgentCase) -> str | None:
+            if case.id != case_id:
+                return f"is another case, {one_line(case.id, 120)!r}"
+            return "is the case, but not retired" if case.retired is None else None
+
+        return self._write(Request("POST", path, about, body=body), unlike, dry_run)
+
+    def _write(self, request: Request, unlike: Unlike, dry_run: bool) -> AgentCase | PlannedWrite:
         """Send a write under one idempotency key, however often it is sent, and by how many calls after a crash."""
-        journal, write = Journal(), Write.of(self.url, self._secret(), "POST", path, body)
-        request = Request("POST", path, about, body=body)
+        body = request.body or b""
+        journal, write = Journal(), Write.of(self.url, self._secret(), request.method, request.target, body)
         if dry_run:
             pending = journal.pending(write)
             with self._lock:
                 key = pending or self._planned.setdefault(write, str(uuid.uuid4()))
             headers = head(replace(request, key=key))
-            return PlannedWrite("POST", self.url + path, headers, body.decode(), key, pending is not None)
+            url = self.url + request.target
+            return PlannedWrite(request.method, url, headers, body.decode(), key, pending is not None)
         with self._lock:
             planned = self._planned.pop(write, None)
         begun = journal.begin(write, planned)
         try:
-            case = self._written(replace(request, key=begun.key, unsure=begun.again))
+            case = self._written(replace(request, key=begun.key, unsure=begun.again), unlike)
         except ApiError as error:
             if is_settled(error):
                 _forget(journal, begun.key)
@@ -408,8 +427,8 @@ class Client(Session):
         _forget(journal, begun.key)
         return case
 
-    def _written(self, request: Request) -> AgentCase:
-        """The case as the server answered it."""
+    def _written(self, request: Request, unlike: Unlike) -> AgentCase:
+        """The case as the server answered it, once it is the one that was asked for."""
 
         def send(work: Background[Answer]) -> None:
             answer, _, _ = self._send(work, request)
@@ -417,14 +436,25 @@ class Client(Session):
 
         [answer] = self._in_background(send)
         refuse_markup(answer, request, self._secret())
-        try:
-            return AgentCase.model_validate_json(answer.body.removeprefix(b"\xef\xbb\xbf"))
-        except pydantic.ValidationError as error:
-            raise ProtocolError(
-                f"{request.about}: the write was done, but its answer is not a case: {first_problem(error)}",
-                status=answer.status,
-                request_id=request_id_of(answer, self._secret()),
-            ) from None
+        found = _case_in(answer.body, unlike)
+        if isinstance(found, AgentCase):
+            return found
+        raise ProtocolError(
+            f"{request.about}: its answer {self._secret().hide(found)}; {MAYBE_DONE}",
+            status=answer.status,
+            request_id=request_id_of(answer, self._secret()),
+        )
+
+
+def _case_in(body: bytes, unlike: Unlike) -> AgentCase | str:
+    """The case in a write's answer, or what is wrong with it: who raises that must hold no word of the case."""
+    try:
+        case = AgentCase.model_validate_json(mended(body))
+    except pydantic.ValidationError as error:
+        return f"is not a case: {first_problem(error)}"
+    except ValueError as error:
+        return f"is not a case: {error}"
+    return unlike(case) or case
 
 
 def _forget(journal: Journal, key: str) -> None:

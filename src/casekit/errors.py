@@ -179,7 +179,7 @@ class ApiError(CasekitError):
     message : str
         The server's own message, made safe to print.
     details : dict or None
-        The envelope's details, if any.
+        The envelope's details, if any that can be read.
     request_id : str or None
         The server's id of the request, from the envelope or ``X-Request-Id``.
     retry_after : float or None

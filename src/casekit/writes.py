@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from casekit.client import Client
-from casekit.documents import AgentCase
 from casekit.errors import (
     ApiError,
     AuthError,
@@ -171,11 +170,12 @@ def add_cases(
     client = client or Client()
     runs = _cells(cases, "run_id")
     parts = {name: _cells(cases, name) for name in PARTS if name in cases.columns}
-    listed: dict[str, list[tuple[Any, AgentCase]]] = {}
-    for document in load_agent_cases(agent_id, client=client, progress=False).documents():
+    live = load_agent_cases(agent_id, client=client, progress=False)
+    added_at = dict(zip(live.cases["case_id"], live.cases["added_at"], strict=True))
+    listed: dict[str, list[tuple[Any, str]]] = {}
+    for document in live.documents():
         if document["kind"] == "hand":
-            case = AgentCase.model_validate_json(json.dumps(document))
-            listed.setdefault(case.run_id, []).append((_expected(case.expect), case))
+            listed.setdefault(document["runId"], []).append((_expected(document["expect"]), document["id"]))
     bodies: list[str | None] = [None] * len(cases)
 
     def given(row: int) -> dict[str, Any]:
@@ -185,10 +185,10 @@ def add_cases(
         write = client.add_case(agent_id, runs[row], **given(row), dry_run=True)
         bodies[row] = write.body
         wanted = _expected(_expect(json.loads(write.body)))
-        found = next((case for there, case in listed.get(runs[row], ()) if same(there, wanted)), None)
+        found = next((case_id for there, case_id in listed.get(runs[row], ()) if same(there, wanted)), None)
         if found is None:
             return _Row("to do")
-        return _Row("already", found.id, found.added_at, pending=write.key if write.repeats else None)
+        return _Row("already", found, added_at[found], pending=write.key if write.repeats else None)
 
     def send(row: int) -> _Row:
         added = client.add_case(agent_id, runs[row], **given(row))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -132,6 +133,29 @@ def test_an_answer_that_is_no_case_leaves_the_row_unknown(
     assert states(result) == ["unknown"]
     assert result["request_id"].notna().all()
     assert states(retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)) == ["already"]
+
+
+@pytest.mark.parametrize("wrong", [{"retired": None}, {"id": "cor-9"}])
+def test_an_answer_that_is_not_the_case_retired_leaves_the_row_unknown(
+    server: ck.LocalServer, client: ck.Client, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    """A row is done when the server says so of its case; the list of the next call finds out."""
+    send = Connection.send
+
+    def other(self: Any, request: Any, *given: Any, **named: Any) -> Any:
+        answer = send(self, request, *given, **named)
+        assert isinstance(answer, Answer)
+        return replace(answer, body=json.dumps(json.loads(answer.body) | wrong).encode()) if request.body else answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "send", other)
+        result = retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)
+    assert states(result) == ["unknown"]
+    assert result["retired_at"].isna().all()
+    assert result["message"].str.contains("make the same call again").all()
+    assert client.retire_case(AGENT, "cor-1", reason="the tool was removed", dry_run=True).repeats
+    assert states(retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)) == ["already"]
+    assert not client.retire_case(AGENT, "cor-1", reason="the tool was removed", dry_run=True).repeats
 
 
 def test_a_case_that_somebody_retires_meanwhile_is_already_retired(
@@ -302,6 +326,19 @@ def test_only_cases_by_hand_are_the_same_case(
     server.add_agent_case(AGENT, live_case("case-same", kind="hand", runId="run-1", expect=expect))
     assert states(add_cases(frame, agent_id=AGENT, client=client)) == ["already"]
     frame["should_call"] = pd.Series([[{"tool": "t", "args": {"x": 1}}]], dtype=object)
+    assert states(add_cases(frame, agent_id=AGENT, client=client)) == ["to do"]
+
+
+def test_a_listed_case_that_nests_deep_stops_no_addition(
+    server: ck.LocalServer, client: ck.Client, live_case: Callable[..., dict[str, Any]]
+) -> None:
+    """What the list can be read with must be compared with, as deep as it is."""
+    args: dict[str, Any] = {}
+    for _ in range(300):
+        args = {"a": args}
+    expect = {"decisions": {"verdict": "wrong", "shouldCall": [{"tool": "t", "args": args}]}}
+    server.add_agent_case(AGENT, live_case("case-deep", kind="hand", runId="run-1", expect=expect))
+    frame = pd.DataFrame({"run_id": ["run-1"], "decisions": ["wrong"], "should_call": [[{"tool": "t"}]]})
     assert states(add_cases(frame, agent_id=AGENT, client=client)) == ["to do"]
 
 

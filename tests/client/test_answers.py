@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import traceback
 from base64 import b64encode
 from collections.abc import Callable
@@ -133,15 +134,25 @@ def test_a_busy_server_is_asked_again(serve: Serve, client_of: ClientOf, headers
     assert got.came - (asked.answered or 0.0) >= max(0.0075, 0.05 if "0.05" in headers.values() else 0.0)
 
 
-@pytest.mark.parametrize("value", ["6", "3600", "99999999999999999999", "{{http_date:+900}}"])
-def test_a_wait_beyond_the_budget_is_told_at_once(serve: Serve, client_of: ClientOf, value: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("6", "6 s"),
+        ("3600", "3,600 s"),
+        ("99999999999999999999", "1e+20 s"),
+        ("9" * 400, "1.8e+308 s"),
+        ("{{http_date:+900}}", " s"),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", " s"),
+    ],
+)
+def test_a_wait_beyond_the_budget_is_told_at_once(serve: Serve, client_of: ClientOf, value: str, told: str) -> None:
     """A server that wants more time than there is must not be asked earlier, and nobody must wait for nothing."""
     server = serve(always(**refusal(503, "database-busy", {"Retry-After": value})))
     error = failure(client_of(server), BusyError)
     assert len(server.requests) == 1
     assert error.waited == 0.0
     assert error.retry_after >= 6
-    assert "the server asks to wait" in str(error)
+    assert re.search(rf"the server asks to wait [\d,.e+]*{re.escape(told)}, more than", str(error))
     assert "ck.Retry(budget=" in str(error)
 
 
@@ -273,6 +284,50 @@ def test_a_status_that_the_api_does_not_have_is_an_error(serve: Serve, client_of
     """An answer without a page must never pass for an empty one."""
     with pytest.raises((ProtocolError, TransportError)):
         ck.load_test_set(*REF, client=client_of(serve(always(status=status))))
+
+
+@pytest.mark.parametrize("status", [201, 202, 203, 205, 206, 207, 226, 299])
+@pytest.mark.parametrize("encoding", [{}, {"encoding": "gzip"}, {"encoding": "gzip-truncated"}])
+def test_only_status_200_holds_a_whole_page(
+    serve: Serve, client_of: ClientOf, status: int, encoding: dict[str, str]
+) -> None:
+    """A part of a page, or a page that somebody changed, must not be read, whatever it looks like."""
+    headers = {"X-Request-Id": "req-2", "Content-Range": "bytes 0-99/5000"}
+    server = serve(always(status=status, body_json=PAGE, headers=headers, **encoding))
+    error = failure(client_of(server), ProtocolError)
+    assert (error.status, error.request_id, len(server.requests)) == (status, "req-2", 1)
+    assert f"(status {status}, request id req-2)" in str(error)
+    assert "check the address and what stands in between" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("coding", "told"),
+    [
+        ("br", "'br'"),
+        ("zstd, br", "'zstd, br'"),
+        ("gzip, gzip", "'gzip, gzip'"),
+        ("x" * 5000, "x…'"),
+        (f"br {TOKEN}", "'br [token]'"),
+        ("br\x07", "\\x07"),
+    ],
+)
+def test_a_coding_that_nobody_asked_for_is_named(serve: Serve, client_of: ClientOf, coding: str, told: str) -> None:
+    """The error must have the status and the request's id, name the coding safely, and say what to do."""
+    headers = {"Content-Encoding": coding, "X-Request-Id": "req-8"}
+    server = serve(always(body_json=PAGE, headers=headers))
+    error = failure(client_of(server), ProtocolError)
+    assert (error.status, error.request_id, len(server.requests)) == (200, "req-8", 1)
+    assert told in str(error)
+    assert "check what stands in between" in str(error)
+    assert TOKEN not in str(error)
+    assert len(str(error)) < 400
+
+
+def test_json_that_breaks_off_keeps_status_and_request(serve: Serve, client_of: ClientOf) -> None:
+    """A server that always ends too early must be told with what its operator needs to find the request."""
+    server = serve(always(body_text=PAGE_TEXT[:-1], headers={"X-Request-Id": "req-3"}))
+    error = failure(client_of(server), ProtocolError)
+    assert (error.status, error.request_id) == (200, "req-3")
 
 
 NO_PAGES = {

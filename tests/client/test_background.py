@@ -51,6 +51,13 @@ def test_results_come_in_order_and_the_thread_ends() -> None:
     assert not line.aborted
 
 
+def test_a_pause_of_any_length_ends_when_nobody_waits() -> None:
+    """A pause must be cut off by the end of the work, also one longer than the system can count."""
+    call, _ = called(lambda call: iter(()))
+    assert list(call.results()) == []
+    assert not call.pause(1e300)
+
+
 @pytest.mark.parametrize("error", [ValueError("x"), TransportError("x"), KeyboardInterrupt(), SystemExit(3)])
 def test_an_error_comes_after_the_results_before_it(error: BaseException) -> None:
     """Whatever the work raises must reach the caller, in its place."""

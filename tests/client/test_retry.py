@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -28,7 +29,10 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
         ("0.001", 0.001),
         ("86400", 86400.0),
         ("99999999999999999999", 1e20),
-        ("9" * 400, None),  # too large for any number of seconds
+        ("9" * 400, sys.float_info.max),  # more than a float can say, and no less to be waited for
+        ("9" * 20_000, sys.float_info.max),
+        ("0" * 400 + "7", 7.0),
+        ("1." + "0" * 400, 1.0),
         ("", None),
         (" ", None),
         ("-1", None),
@@ -57,6 +61,8 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
         ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
         ("Sun, 31 Feb 2026 12:00:20 GMT", None),
         ("Sun, 01 Mar 2026 25:00:20 GMT", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 251_629_934_399.0),
+        ("Fri, 31 Dec 99999 23:59:59 GMT", None),  # an HTTP date has four digits for its year
         ("Sun, 01 Mar 99999999999 12:00:20 GMT", None),
         ("2026-03-01T12:00:20Z", None),  # no form of HTTP
         ("Sun, 01 Mar 2026", None),

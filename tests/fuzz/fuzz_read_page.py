@@ -1,5 +1,7 @@
 """Fuzz target: any bytes as a page give tables and documents, or a CasekitError; never another exception.
 
+The tables, the report and the error are the same whether the items of all cases are read at once or page by page.
+
 Needs atheris (https://github.com/google/atheris), which is no dependency of casekit. From the root of the repository::
 
     python -m venv VENV && VENV/bin/pip install atheris .
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -20,7 +23,7 @@ import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
 with atheris.instrument_imports(include=["casekit"]):
     from casekit.errors import CasekitError
     from casekit.report import OnError, PullReport
-    from casekit.wire import Reader, case_digests, documents, joined
+    from casekit.wire import Reader, Tables, case_digests, documents, joined
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -35,9 +38,8 @@ def seeds(folder: Path) -> None:
             (folder / f"{path.stem}-{n}.json").write_text(text)
 
 
-def target(data: bytes) -> None:
-    """One input: the first byte chooses the list and what is done with a bad case."""
-    kind, body = (data[0], data[1:]) if data[:1].isdigit() else (0, data)
+def read(kind: int, body: bytes, *, at_once: bool) -> tuple[Tables | str, PullReport]:
+    """The tables of a page, or what is wrong with it."""
     on_error: OnError = "report" if kind & 1 else "raise"
     report = PullReport()
     reader = (
@@ -45,15 +47,26 @@ def target(data: bytes) -> None:
         if kind & 2
         else Reader.corrections("acme.a", "1.0.0", report, on_error)
     )
+    if not at_once:
+        reader._kind = replace(reader._kind, at_once=False)
     try:
         tables = joined(reader.groups([body]))
         digests = case_digests(tables)
         reader.check_repeats(digests.__getitem__)
-        assert len(digests) == report.cases == len(list(documents(tables)))
-        for table in tables.values():
-            table.validate(full=True)
-    except CasekitError:
-        return
+    except CasekitError as error:
+        return f"{type(error).__name__}: {error}", report
+    assert len(digests) == report.cases == len(list(documents(tables)))
+    for table in tables.values():
+        table.validate(full=True)
+    return tables, report
+
+
+def target(data: bytes) -> None:
+    """One input: the first byte chooses the list and what is done with a bad case."""
+    kind, body = (data[0], data[1:]) if data[:1].isdigit() else (0, data)
+    found = read(kind, body, at_once=True)
+    if not kind & 2:
+        assert found == read(kind, body, at_once=False)
 
 
 if __name__ == "__main__":

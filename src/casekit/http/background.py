@@ -54,7 +54,7 @@ class Background(Generic[Result]):
 
     def pause(self, seconds: float) -> bool:
         """Let the work wait; False when nobody waits for it any more."""
-        return not self._ended.wait(seconds)
+        return not self._ended.wait(min(seconds, threading.TIMEOUT_MAX))
 
     def room(self, *, at_once: bool = False) -> bool:
         """Take room for one more result.

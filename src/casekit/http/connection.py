@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -62,6 +62,8 @@ class Request:
         It asks for a page by a cursor.
     unsure : bool
         An earlier attempt of this write got no answer, and may have done it.
+    good : container of int
+        Statuses of an answer that holds what was asked for.
     """
 
     method: str
@@ -71,6 +73,7 @@ class Request:
     key: str | None = None
     cursor: bool = False
     unsure: bool = False
+    good: Container[int] = frozenset({200})
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,6 +95,8 @@ class Answer:
         meant.
     whole : bool
         False where the connection was lost before the end of an error.
+    coding : str or None
+        Content-Encoding, as the server wrote it.
     """
 
     status: int
@@ -101,6 +106,7 @@ class Answer:
     asked: float | None
     framed: bool
     whole: bool = True
+    coding: str | None = None
 
     def __repr__(self) -> str:
         """No word of the body or the head: a traceback may be shown with its locals."""
@@ -117,10 +123,13 @@ class Lost:
         One word; `Client` has the sentence.
     stale : bool
         The connection had been open for an earlier answer and was gone: the server closed it while nobody looked.
+    answer : Answer or None
+        What came, where that is at fault and not the connection.
     """
 
     why: Why
     stale: bool = False
+    answer: Answer | None = field(default=None, compare=False)
 
 
 def tls_context(address: str) -> ssl.SSLContext:
@@ -226,11 +235,11 @@ class Connection:
                 httpx.Request(request.method, url, headers=headers, content=request.body, extensions=extensions)
             )
             self._answered = True
-            return _received(response, deadline)
+            return _received(response, deadline, response.status_code in request.good)
         except httpx.InvalidURL:
             return Lost("address")
         except (httpx.HTTPError, httpx.StreamError, OSError, UnicodeError) as error:
-            if response is not None and not _good(response):
+            if response is not None and response.status_code not in request.good:
                 return _answer(response, b"", whole=False)
             why = _why(error)
             stale = self._answered and response is None and why in ("reset", "broken")
@@ -254,10 +263,6 @@ def head(request: Request) -> dict[str, str]:
     if request.key is not None:
         headers["Idempotency-Key"] = request.key
     return headers
-
-
-def _good(response: httpx.Response) -> bool:
-    return 200 <= response.status_code < 300
 
 
 def _why(error: Exception) -> Why:
@@ -289,12 +294,12 @@ def _answer(response: httpx.Response, body: bytes, *, whole: bool = True) -> Ans
         asked=asked_wait(headers.get_list("Retry-After"), now),
         framed="Content-Length" in headers or "Transfer-Encoding" in headers,
         whole=whole,
+        coding=headers.get("Content-Encoding"),
     )
 
 
-def _received(response: httpx.Response, deadline: float) -> Answer | Lost:
+def _received(response: httpx.Response, deadline: float, good: bool) -> Answer | Lost:
     """The whole body, decompressed, within its bounds."""
-    good = _good(response)
     most = BODY_BYTES_MAX if good else ERROR_BYTES_MAX
     unpack = _Unpacker(response.headers.get("Content-Encoding", ""))
     pieces: list[bytes] = []
@@ -320,7 +325,9 @@ def _received(response: httpx.Response, deadline: float) -> Answer | Lost:
         return _answer(response, b"".join(pieces)[:most], whole=problem != "timeout")
     if problem is None and unpack.cut:
         problem = "cut"
-    return Lost(problem) if problem else _answer(response, b"".join(pieces))
+    if problem is not None:
+        return Lost(problem, answer=_answer(response, b""))
+    return _answer(response, b"".join(pieces))
 
 
 class _Unpacker:

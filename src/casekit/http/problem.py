@@ -23,11 +23,13 @@ from casekit.errors import (
     TransportError,
     one_line,
 )
+from casekit.http.body import legible
 from casekit.http.connection import BODY_BYTES_MAX, Answer, Lost, Request
 from casekit.http.secret import Token
 
-__all__ = ["error_of", "is_settled", "loss_of", "may_have_run", "refuse_markup", "request_id_of"]
+__all__ = ["MAYBE_DONE", "error_of", "is_settled", "loss_of", "may_have_run", "refuse_markup", "request_id_of"]
 
+READABLE_SECONDS: Final = 1e15  # of a wait; a longer one is told by its magnitude
 FEW_ATTEMPTS: Final = 3  # where nothing listens, or an answer is wrong in itself, more waiting seldom helps
 BUSY_STATUSES: Final = frozenset({429, 502, 503, 504})
 BUSY_CODES: Final = frozenset({"database-busy", "idempotency-store-unavailable", "idempotency-key-in-flight"})
@@ -36,6 +38,7 @@ NEVER_SENT: Final = frozenset({"connect", "certificate", "proxy", "address"})
 RETIRED: Final = "test-case-retired"
 WITHHELD: Final = "idempotency-key-replay-withheld"
 SETTLED: Final = frozenset({400, 404, 409, 410, 413})
+MAYBE_DONE: Final = "the write may have been done: make the same call again, which finds out and does nothing twice"
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LOST: Final = {
@@ -75,39 +78,54 @@ def refuse_markup(answer: Answer, request: Request, token: Token) -> None:
     if start in (b"<", b""):
         kind = one_line(token.hide(answer.content_type or "no content type"), 60)
         what = "markup" if start else "an empty body"
+        advice = _way_out(request, "check the address")
         raise ProtocolError(
             f"{request.about}: the server answered {what} ({kind}) instead of JSON: "
-            "a proxy or sign-in page may stand in front; check the address",
+            f"a proxy or sign-in page may stand in front; {advice}",
             status=answer.status,
             request_id=request_id_of(answer, token),
         )
 
 
-def loss_of(lost: Lost, request: Request, origin: str, attempt: int, waited: float) -> tuple[CasekitError, bool]:
+def loss_of(
+    lost: Lost, request: Request, token: Token, origin: str, attempt: int, waited: float
+) -> tuple[CasekitError, bool]:
     """The exception for an attempt without a whole answer, and whether another may help.
 
     Parameters
     ----------
-    lost, request, origin
-        What happened, to what, and where.
+    lost, request, token, origin
+        What happened, to what, by whom, and where.
     attempt, waited
         Which attempt it was, and the seconds waited before it.
     """
     if lost.why == "large":
         size = BODY_BYTES_MAX // 2**20
-        return LimitError(f"{request.about}: an answer has more than {size} MiB; casekit reads none so large"), False
-    if lost.why == "encoding":
-        return ProtocolError(f"{request.about}: the answer has a Content-Encoding that was not asked for"), False
+        text = f"an answer has more than {size} MiB; {_way_out(request, 'casekit reads none so large')}"
+        return LimitError(f"{request.about}: {text}"), False
     if lost.why == "address":
         return ProtocolError(f"{request.about}: the server's nextCursor is too long for an address"), False
     few = attempt < FEW_ATTEMPTS
-    if lost.why == "unfinished":
-        return ProtocolError(f"{request.about}: the answer is JSON that breaks off; report it to its operator"), few
-    what, way_out = _LOST[lost.why]
-    if request.method != "GET" and lost.why not in NEVER_SENT:
-        way_out = "the write may have been done: make the same call again, which finds out and does nothing twice"
-    problem = TransportError(f"{request.about}: {what} {origin}: {way_out}", attempts=attempt, waited=waited)
+    if lost.answer is not None and lost.why in ("encoding", "unfinished"):
+        if lost.why == "encoding":
+            coding = one_line(token.hide(lost.answer.coding or ""), 60)
+            advice = _way_out(request, "check what stands in between, or report it to the server's operator")
+            text = f"the answer has the Content-Encoding {coding!r}, which was not asked for; {advice}"
+        else:
+            text = f"the answer is JSON that breaks off; {_way_out(request, 'report it to its operator')}"
+        status, request_id = lost.answer.status, request_id_of(lost.answer, token)
+        again = lost.why == "unfinished" and few
+        return ProtocolError(f"{request.about}: {text}", status=status, request_id=request_id), again
+    what, advice = _LOST[lost.why]
+    if lost.why not in NEVER_SENT:
+        advice = _way_out(request, advice)
+    problem = TransportError(f"{request.about}: {what} {origin}: {advice}", attempts=attempt, waited=waited)
     return problem, lost.why not in ("certificate", "proxy") and (lost.why != "connect" or few)
+
+
+def _way_out(request: Request, of_reading: str) -> str:
+    """What to do about an answer that cannot be used: of a write, nobody knows whether it was done."""
+    return of_reading if request.method == "GET" else MAYBE_DONE
 
 
 def error_of(
@@ -132,24 +150,28 @@ def error_of(
         text = "the server sends the request elsewhere; casekit follows no redirect: check the address"
         return RedirectError(f"{request.about}: {text}", status=status, request_id=request_id), False
     if status < 400:
-        text = "the server answered with a status that the API does not have"
+        advice = _way_out(request, "check the address and what stands in between")
+        text = f"the server answered with a status that the API does not have for this; {advice}"
         return ProtocolError(f"{request.about}: {text}", status=status, request_id=request_id), False
-    part = ErrorBody.read(answer.body)
-    kind, meaning = _meaning(status, part.code, request)
+    part = ErrorBody.read(legible(answer.body))
+    spoilt = part.code is None or "\ufffd" in part.code  # it may be any, and must not settle a write
+    code = None if spoilt else part.code
+    kind, meaning = _meaning(status, code, request)
     again = kind is BusyError or status in BUSY_STATUSES or not answer.whole
     limit = (part.details or {}).get("maxBytes")
     if again and short_of is not None and answer.asked is not None:
+        asked = f"{answer.asked:,.0f}" if answer.asked < READABLE_SECONDS else f"{answer.asked:.2g}"
         meaning = (
-            f"the server asks to wait {answer.asked:,.0f} s, more than is left of the {short_of:,.0f} s that a request "
+            f"the server asks to wait {asked} s, more than is left of the {short_of:,.0f} s that a request "
             "may take: try again later, or pass Client(retry=ck.Retry(budget=…))"
         )
     elif kind is TooLargeError and isinstance(limit, int):
         meaning = f"{meaning}, at most {limit:,} bytes"
-    code, message = token.hide(part.code), token.hide(part.message or "")
+    message = token.hide(part.message or "")
     problem = kind(
         f"{request.about}: {meaning}" + (f". The server says: {one_line(message, 500)}" if message else ""),
         status=status,
-        code=code,
+        code=token.hide(code),
         message=message,
         details=token.hide(part.details),
         request_id=request_id or token.hide(part.request_id),

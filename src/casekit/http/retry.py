@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -95,7 +96,7 @@ def asked_wait(values: Iterable[str], now: datetime) -> float | None:
     Returns
     -------
     float or None
-        0 or more; None where no header says anything usable.
+        0 or more, and finite: no number of digits is too many; None where no header says anything usable.
 
     Examples
     --------
@@ -109,8 +110,7 @@ def asked_wait(values: Iterable[str], now: datetime) -> float | None:
 
 def _one(value: str, now: datetime) -> float | None:
     if _SECONDS.fullmatch(value):
-        seconds = float(value)
-        return seconds if math.isfinite(seconds) else None
+        return min(float(value), sys.float_info.max)
     when = http_date(value)
     return None if when is None else max(0.0, (when - now).total_seconds())
 

@@ -140,11 +140,11 @@ class Session:
             attempt += 1
             patience = max(PATIENCE_MIN, min(self.timeout, deadline - time.monotonic()))
             answer = work.connection.send(request, token, patience=patience, deadline=deadline, on_sent=on_sent)
-            if isinstance(answer, Answer) and 200 <= answer.status < 300:
+            if isinstance(answer, Answer) and answer.status in request.good:
                 if not is_cut(answer.body):
                     work.deadline = math.inf
                     return answer, attempt, waited
-                answer = Lost("unfinished" if answer.framed else "cut")
+                answer = Lost("unfinished" if answer.framed else "cut", answer=answer)
             if work.connection.aborted:
                 if time.monotonic() < deadline:
                     raise TransportError(f"{request.about}: ended early: the client was closed, or nobody waits for it")
@@ -162,7 +162,7 @@ class Session:
             else:
                 pause, why = retry.pause(attempt, None), "connection lost"
                 late = time.monotonic() + pause > deadline
-                problem, again = loss_of(answer, request, self.origin, attempt, waited)
+                problem, again = loss_of(answer, request, token, self.origin, attempt, waited)
             if not again or late or attempt >= retry.attempts:
                 raise problem
             _log.info("%s: %s, waiting %.1f s after attempt %d", request.about, why, pause, attempt)
