@@ -94,7 +94,10 @@ class CaseDiff:
 
     def _weight(self, change: str, side: str) -> str:
         rows = self.items[self.items["change"] == change]
-        return f"{math.fsum(rows[f'total_weight_{side}']):,.6g}"
+        try:
+            return f"{math.fsum(rows[f'total_weight_{side}']):,.6g}"
+        except OverflowError:
+            return "too large to add up"
 
     def __repr__(self) -> str:
         """The counts in words, the same for the same cases in any process."""

@@ -245,7 +245,7 @@ class CaseSet(CaseTables):
             - ``n_items`` items with weight, ``n_corrections`` theirs; ``n_zero_weight`` items without weight, left
               out; ``n_unknown_expert`` items whose expert weights are missing.
             - ``yes_weight``, ``total_weight``; ``expert_yes_weight`` and ``expert_total_weight`` over the items whose
-              expert weights are known, missing where none are.
+              expert weights are known, missing where none are. A sum beyond a float is missing.
             - ``yes_rate`` in [0, 1], with its 95 % interval ``yes_low`` and ``yes_high``, and ``expert_yes_rate``: as
               `casekit.yes_rates` gives them for ``by`` those columns. NaN without weight.
             - ``first_added_at``, ``last_updated_at`` of live cases, missing for a frozen set, which has no times.

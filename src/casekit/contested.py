@@ -55,7 +55,7 @@ def most_contested(tables: Mapping[str, pa.Table], n: int) -> pd.DataFrame:
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
         raise ConfigError(f"n is how many items to show, a whole number from 0, not {one_line(repr(n), 100)}")
     items = _open_to_dispute(tables)
-    yes, no = (items[name].to_numpy() for name in ("yes", "no"))
+    yes, no = (items[name].to_numpy().astype(np.float64) for name in ("yes", "no"))
     weight = items["total_weight"].to_numpy()
     opened = open_items(items, weights="recorded")
     refuse_contradictions(items, opened, float(to_arrow(opened.prepared().select("__bad"))["__bad"].to_numpy().sum()))

@@ -62,15 +62,21 @@ def _evidence(items: pa.Table) -> Facts:
 
 
 def _count(column: pa.ChunkedArray) -> int:
-    return int(pc.sum(column, min_count=0).as_py())
+    """The sum, also where it is more than 64 bits hold."""
+    return int(pc.sum(column.cast(pa.int64()).cast(pa.decimal128(38)), min_count=0).as_py())
 
 
 def _total(column: pa.ChunkedArray) -> float:
-    """The sum of what is known, to the last bit the same however the rows are chunked."""
-    return math.fsum(column.drop_null().to_numpy())
+    """The sum of what is known, to the last bit the same however the rows are chunked; infinite beyond a float."""
+    try:
+        return math.fsum(column.drop_null().to_numpy())
+    except OverflowError:
+        return math.inf
 
 
 def _written(weight: float) -> str:
+    if math.isinf(weight):
+        return "too large to add up"
     return f"{weight:,.0f}" if 1e5 <= weight < 1e15 else f"{weight:,.6g}"
 
 

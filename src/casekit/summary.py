@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -49,7 +50,7 @@ def summarised(tables: Mapping[str, pa.Table]) -> pd.DataFrame:
     """
     frame = _of_cases(tables["cases"]).merge(_of_items(tables["items"]), how="left", on=KEYS)
     frame[COUNTS] = frame[COUNTS].astype("Int64")
-    without = frame["total_weight"].isna() & ~frame["live"]  # of a frozen set, no items is nobody's weight
+    without = frame["n_items"].isna() & ~frame["live"]  # of a frozen set, no items is nobody's weight
     for name in (*COUNTS, "yes_weight", "total_weight", *EXPERTS):
         frame[name] = frame[name].mask(without, 0)
     return frame[COLUMNS]
@@ -87,12 +88,11 @@ def _of_items(table: pa.Table) -> pd.DataFrame:
     known = items[EXPERTS].notna().all(axis=1)
     items["expert_yes_weight"] = items["expert_yes_weight"].where(known)
     groups = items.groupby(KEYS, dropna=False)
-    sums = pd.DataFrame(
-        {
-            "yes_weight": groups["yes_weight"].sum(),
-            "expert_yes_weight": groups["expert_yes_weight"].sum(min_count=1),
-        }
-    ).reset_index()
+    with np.errstate(over="ignore"):
+        yes = {"yes_weight": groups["yes_weight"].sum()}
+        yes["expert_yes_weight"] = groups["expert_yes_weight"].sum(min_count=1)
+    sums = pd.DataFrame(yes)
+    sums = sums.mask(sums == np.inf).reset_index()  # more than a float holds
     frame = everyone[[*KEYS, *COUNTS, "yes_rate", "yes_low", "yes_high", "total_weight"]]
     frame = frame.merge(experts[[*KEYS, "expert_yes_rate", "expert_total_weight"]], on=KEYS).merge(sums, on=KEYS)
     frame["expert_total_weight"] = frame["expert_total_weight"].where(frame["expert_yes_weight"].notna())

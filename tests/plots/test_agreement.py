@@ -189,3 +189,14 @@ def test_draws_what_the_statistics_return() -> None:
     assert points(ax, "s") == [[4, 0.5]]
     assert points(ax, "o") == [[3, 1.0]]
     assert "1 item without corrections" in caption(ax)
+
+
+@pytest.mark.parametrize("count", [10**6, 2**53 + 1, 2**63 - 1])
+def test_counts_of_any_size_have_an_axis(make_agreement: Any, count: int) -> None:
+    """However many corrections an item has, the axis has a few ticks at whole numbers."""
+    frame = make_agreement(["a", "b"])
+    frame["n_corrections"] = [count, 3]
+    ax = plot_agreement(frame)
+    ax.figure.canvas.draw()
+    assert 1 < len(ax.get_xticks()) < 20
+    assert ax.get_xlim()[1] > count

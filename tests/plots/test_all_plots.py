@@ -179,6 +179,28 @@ def test_other_frames_are_refused(kind: Any) -> None:
         kind.draw({"rate": [1]})
 
 
+@pytest.mark.parametrize("ax", [5, "axes", [], plt])
+def test_what_is_no_axes_is_refused(kind: Any, ax: Any) -> None:
+    """What cannot be drawn on is refused by name."""
+    with pytest.raises(TypeError, match=f"ax must be matplotlib axes.*not a {type(ax).__name__}"):
+        kind.draw(kind.make(["a"]), ax=ax)
+
+
+def test_a_column_of_words_is_named(kind: Any) -> None:
+    """A column of numbers that holds words is refused by its name, without the words."""
+    column = next(name for name in ("low", "share_low", "ac1_low", "yes_share") if name in kind.make(["a"]))
+    with pytest.raises(ValueError, match=f"The column {column} must hold numbers") as caught:
+        kind.draw(kind.make(["a"]).assign(**{column: "secret-words"}))
+    assert "secret-words" not in str(caught.value)
+
+
+def test_a_column_stands_once(kind: Any) -> None:
+    """A frame with two columns of one name is refused: neither is the one that is meant."""
+    frame = kind.make(["a"])
+    with pytest.raises(ValueError, match="level stands twice"):
+        kind.draw(pd.concat([frame, frame[["level"]]], axis=1))
+
+
 def test_hostile_labels_come_out(forest: Any) -> None:
     """Mathematics, TeX and mark-up in group keys, reasons and column names are drawn letter for letter."""
     frame = forest.make(HOSTILE).rename(columns={"version": "$\\frac{_key}$"})

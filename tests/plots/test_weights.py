@@ -169,3 +169,28 @@ def test_draws_what_the_statistic_returns() -> None:
     assert pieces(ax, 0) == [("experts: yes", 0, 1), ("experts: no", 1, 1), ("others: yes", 2, 1)]
     assert pieces(ax, 1) == []
     assert pieces(ax, 2) == [("experts unknown", 0, 1)]
+
+
+@pytest.mark.parametrize("factor", [1e-310, 1e-300, 1e-150, 1e150, 4e306])
+def test_bars_of_any_size_are_seen(make_weights: Any, factor: float) -> None:
+    """Weights that no axes could show are drawn in a power of ten, which the axis names; no number overflows."""
+    frame = make_weights(["a", "b"])
+    columns = ["weight", *PARTS]
+    ax = plot_weights(frame.assign(**{name: frame[name] * factor for name in columns}))
+    ax.figure.canvas.draw()
+    unit = float(ax.get_xlabel().rsplit(" ", 1)[1])
+    lengths = [length * unit / factor for _, _, length in pieces(ax, 0)]
+    assert lengths == pytest.approx([4, 2, 1, 3], rel=1e-3)
+    assert ax.get_xlim()[1] < 20
+    assert ax.get_xlim()[1] > 1e-4
+
+
+def test_a_weight_too_large_has_its_reason(make_weights: Any) -> None:
+    """A group whose weights are too large to add up has no bar, and the reason in its place."""
+    frame = make_weights(["a", "b"])
+    frame.loc[1, ["weight", *PARTS, *SHARE]] = np.nan
+    frame["reason"] = [None, "weights too large to add up"]
+    ax = plot_weights(frame)
+    assert pieces(ax, 1) == []
+    assert "weights too large to add up" in texts(ax)
+    assert pieces(ax, 0)

@@ -81,7 +81,7 @@ def test_no_evidence_fails(t1: pd.DataFrame) -> None:
         ({"min_candidate": 1.5}, r"min_candidate=1.5 must be in \[0, 1\]"),
         ({"max_drop": -0.1}, "max_drop=-0.1 must be 0 or more"),
         ({"min_weight": float("nan")}, "min_weight=nan must be 0 or more"),
-        ({"min_cases": 1, "n_resamples": 0}, "n_resamples=0 must be at least 1"),
+        ({"min_cases": 1, "n_resamples": 0}, "n_resamples=0 must be a whole number from 1"),
         ({"min_cases": 1, "weights": "all"}, "weights='all' is not known"),
     ],
 )

@@ -271,7 +271,7 @@ def test_unknown_column_suggests_the_nearest(t1: pd.DataFrame) -> None:
         ({"method": "normal"}, "method='normal' is not known; choose one of 'wilson', 'wald'"),
         ({"level": 95}, "level=95 must lie between 0 and 1"),
         ({"level": 0}, "level=0 must lie between 0 and 1"),
-        ({"n_resamples": 0}, "n_resamples=0 must be at least 1"),
+        ({"n_resamples": 0}, "n_resamples=0 must be a whole number from 1"),
         ({"by": ["key", "key"]}, "names 'key' twice"),
         ({"by": [1]}, "must be a column name"),
         ({"by": "weight"}, "has a column 'weight' of its own"),

@@ -69,7 +69,9 @@ def plot_agreement(agreed: pd.DataFrame, *, summary: pd.DataFrame | None = None,
     KeyError
         A needed column is missing; the message names it.
     ValueError
-        ``summary`` has more or fewer than one row.
+        ``summary`` has more or fewer than one row, or a column of numbers holds something else.
+    TypeError
+        ``agreed`` is no pandas DataFrame, or ``ax`` no axes.
     MissingExtraError
         matplotlib is not installed.
 
@@ -210,9 +212,10 @@ def _count_axis(plane: Plane, first: float, last: float) -> None:
     """Set ticks at whole numbers, at each of them while there are few."""
     from matplotlib.ticker import MaxNLocator
 
-    ticks = np.arange(1, last + 1)
     if last > MAX_TICKS:
         ticks = np.asarray(MaxNLocator(10, integer=True).tick_values(first, last))
+    else:
+        ticks = np.arange(1, last + 1)
     plane.ax.set_xticks(ticks[(first <= ticks) & (ticks <= last)])
     plane.ax.xaxis.set_major_formatter("{x:,.0f}")
 

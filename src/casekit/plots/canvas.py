@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from casekit.plots.labels import Words
 
-__all__ = ["LETTER", "Canvas", "letters_across", "points_of", "require_matplotlib", "size_in_points"]
+__all__ = ["LETTER", "Canvas", "check_axes", "letters_across", "points_of", "require_matplotlib", "size_in_points"]
 
 LETTER: Final = 0.6  # width of a letter, in font sizes
 
@@ -139,6 +139,16 @@ class Canvas:
             linespacing=1.35,
         )
         self.write(note, "\n".join(lines))
+
+
+def check_axes(ax: object) -> None:
+    """Refuse what is neither axes nor None."""
+    if ax is None:
+        return
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise TypeError(f"ax must be matplotlib axes to draw on, or None for a new figure, not a {type(ax).__name__}.")
 
 
 def letters_across(ax: Axes) -> int:

@@ -41,6 +41,8 @@ def check_frame(frame: pd.DataFrame, needed: Sequence[str], *, plot: str, made_b
     KeyError
         Columns are missing; the message names them, the nearest one to the first of them, and the function that makes
         such a frame.
+    ValueError
+        Two columns have one name.
     """
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"{plot} takes the pandas DataFrame that {made_by} returns, not a {type(frame).__name__}.")
@@ -51,11 +53,23 @@ def check_frame(frame: pd.DataFrame, needed: Sequence[str], *, plot: str, made_b
         raise KeyError(
             f"{plot} needs the columns {', '.join(missing)}{near}: give it the frame that {made_by} returns."
         )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{plot} takes each column once, and {plain(twice)} stands twice: drop or rename one.")
 
 
 def floats(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Read a column of numbers as floats; missing is NaN, whatever the dtype."""
-    return pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
+    """Read a column of numbers as floats; missing is NaN, whatever the dtype.
+
+    Raises
+    ------
+    ValueError
+        The column holds something else; the message names it.
+    """
+    try:
+        return pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):  # whose words would show a cell
+        raise ValueError(f"The column {plain(column.name)} must hold numbers, as the statistic has it.") from None
 
 
 def counts(column: pd.Series[Any]) -> list[str]:

@@ -52,6 +52,10 @@ def plot_coverage(covered: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ------
     KeyError
         A needed column is missing; the message names it.
+    ValueError
+        A column of numbers holds something else.
+    TypeError
+        ``covered`` is no pandas DataFrame, or ``ax`` no axes.
     MissingExtraError
         matplotlib is not installed.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from casekit.plots.canvas import LETTER, Canvas, letters_across, points_of, require_matplotlib
+from casekit.plots.canvas import LETTER, Canvas, check_axes, letters_across, points_of, require_matplotlib
 from casekit.plots.labels import Words, width_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Plane(Canvas):
         legend_rows: int = 0,
     ) -> None:
         require_matplotlib()
+        check_axes(ax)
         words = Words(texts)
         small = points_of("small")
         across = int(66 * WIDTH / (LETTER * points_of("x-small"))) + beside if ax is None else letters_across(ax)

@@ -57,6 +57,10 @@ def plot_precision(precision: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ------
     KeyError
         A needed column is missing; the message names it.
+    ValueError
+        A column of numbers holds something else.
+    TypeError
+        ``precision`` is no pandas DataFrame, or ``ax`` no axes.
     MissingExtraError
         matplotlib is not installed.
 

@@ -69,7 +69,9 @@ def plot_ranks(rates: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     KeyError
         A needed column is missing; the message names it.
     ValueError
-        A rank stands twice.
+        A rank stands twice, or a column of numbers holds something else.
+    TypeError
+        ``rates`` is no pandas DataFrame, or ``ax`` no axes.
     MissingExtraError
         matplotlib is not installed.
 

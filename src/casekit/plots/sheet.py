@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from casekit.plots.canvas import LETTER, Canvas, letters_across, points_of, require_matplotlib, size_in_points
+from casekit.plots.canvas import (
+    LETTER,
+    Canvas,
+    check_axes,
+    letters_across,
+    points_of,
+    require_matplotlib,
+    size_in_points,
+)
 from casekit.plots.columns import REASON_WIDTH
 from casekit.plots.labels import Words, elide, group_labels, plain, width_of
 
@@ -113,6 +121,7 @@ class Sheet(Canvas):
         columns: Sequence[tuple[str, Sequence[str]]] = (),
         legend_rows: int = 0,
     ) -> None:
+        check_axes(ax)
         sentences = " ".join(part for part in [*caption, groups.hidden_note()] if part)
         widths = [GAP + max(map(width_of, [heading, *texts])) for heading, texts in columns]
         wide = sum(widths)

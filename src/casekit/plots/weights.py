@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.patches import Patch
+    from numpy.typing import NDArray
 
 __all__ = ["plot_weights"]
 
@@ -40,6 +41,7 @@ NEEDED: Final = (
     "reason",
 )
 ROUNDING: Final = 1e-9  # of a bar: what sums of weights in another order may differ by
+PLAIN: Final = (1e-100, 1e100)  # longest bars that axes draw as they are
 
 
 def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
@@ -63,6 +65,10 @@ def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ------
     KeyError
         A needed column is missing; the message names it.
+    ValueError
+        A column of numbers holds something else.
+    TypeError
+        ``weights`` is no pandas DataFrame, or ``ax`` no axes.
     MissingExtraError
         matplotlib is not installed.
 
@@ -83,7 +89,9 @@ def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     groups = Groups.of(weights, first="weight")
     frame = groups.frame
     weight = floats(frame["weight"])
-    parts = {name: np.nan_to_num(floats(frame[column])) for column, name in PARTS.items()}
+    unit = _unit(weight)
+    weight = weight / unit
+    parts = {name: np.nan_to_num(floats(frame[column])) / unit for column, name in PARTS.items()}
     rest = weight - sum(parts.values(), np.zeros(len(frame)))
     parts[UNKNOWN] = np.where(rest > ROUNDING * weight, rest, 0.0)  # a weight that is missing has no bar
     some_unknown = bool(parts[UNKNOWN].any())
@@ -114,7 +122,7 @@ def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         legend_rows=2,
     )
     axes = sheet.ax
-    axes.set_xlabel("Correction weight")
+    axes.set_xlabel("Correction weight" if unit == 1 else f"Correction weight, in {unit:.0e}")
     y = np.arange(len(frame))
     left = np.zeros(len(frame))
     looks = {name: look for name, look in _looks().items() if name != UNKNOWN or some_unknown}
@@ -129,6 +137,13 @@ def plot_weights(weights: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
         sheet.inside(reasons[row] or ("no weight" if weight[row] == 0 else "no value"), 0, row)
     sheet.legend(_patches(looks), columns=(len(looks) + 1) // 2)  # yes above no
     return axes
+
+
+def _unit(weight: NDArray[np.float64]) -> float:
+    """A power of ten to draw bars in, where axes could not show their length as it is; else 1."""
+    longest = float(weight.max(initial=0.0, where=np.isfinite(weight)))
+    least, most = PLAIN
+    return 1.0 if longest == 0 or least <= longest <= most else 10.0 ** max(np.floor(np.log10(longest)), -307)
 
 
 def _patches(looks: dict[str, dict[str, Any]]) -> list[Patch]:

@@ -60,6 +60,10 @@ def plot_yes_rates(rates: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     ------
     KeyError
         A needed column is missing; the message names it.
+    ValueError
+        A column of numbers holds something else.
+    TypeError
+        ``rates`` is no pandas DataFrame, or ``ax`` no axes.
     MissingExtraError
         matplotlib is not installed.
 

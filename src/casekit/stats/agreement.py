@@ -9,7 +9,7 @@ from narwhals.typing import IntoFrame
 from numpy.typing import NDArray
 
 from casekit.stats.clusters import collect_clusters
-from casekit.stats.frames import TEXT, By, check_level, columns_of, group_names, to_arrow, to_pandas
+from casekit.stats.frames import TEXT, By, check_level, columns_of, group_names, to_arrow, to_pandas, whole_numbers
 from casekit.stats.intervals import FEW_CASES, t_quantile, wilson
 from casekit.stats.resampling import leave_one_out
 from casekit.stats.weights import open_items, refuse_contradictions, when
@@ -146,7 +146,7 @@ def agreement(items: IntoFrame, *, by: By = None, level: float = 0.95) -> pd.Dat
     reasons = [_reason(totals, m, whole, errors, i) for i in range(len(clusters.groups))]
     return clusters.groups.assign(
         **columns,
-        **{name: np.rint(values).astype(np.int64) for name, values in counts.items()},
+        **{name: whole_numbers(np.rint(values)) for name, values in counts.items()},
         few_cases=m < FEW_CASES,
         level=float(level),
         reason=pd.Series(reasons, index=clusters.groups.index, dtype=TEXT),
@@ -219,8 +219,8 @@ def item_agreement(items: IntoFrame, *, level: float = 0.95) -> pd.DataFrame:
     share = np.where(n > 0, yes / np.where(n > 0, n, 1), np.nan)
     low, high = wilson(share, n, t_quantile(np.full(len(n), np.inf), level))
     found = to_pandas(table.select(names)).assign(
-        n_yes=yes.astype(np.int64),
-        n_corrections=n.astype(np.int64),
+        n_yes=whole_numbers(yes),
+        n_corrections=whole_numbers(n),
         yes_share=share,
         low=low,
         high=high,

@@ -17,15 +17,27 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from casekit.stats.frames import EDGE, Frame, from_arrow, to_arrow, to_pandas
+from casekit.stats.frames import EDGE, Frame, from_arrow, to_arrow, to_pandas, whole_numbers
 from casekit.stats.local import prepare, sum_rows
 
-__all__ = ["Clusters", "Moments", "Rows", "cluster_of", "collect_clusters", "group_moments", "moments_of"]
+__all__ = [
+    "SQUARED",
+    "Clusters",
+    "Moments",
+    "Rows",
+    "cluster_of",
+    "collect_clusters",
+    "finite",
+    "group_moments",
+    "moments_of",
+    "scaled",
+]
 
 Floats = NDArray[np.float64]
 CLUSTER = "__cluster"
 ROWS = "rows"
 CANCELLED = 1e-3  # a sum of squares below this share of its terms has lost digits that matter
+SQUARED = (1e-140, 1e150)  # sums whose squares, and the sums of those, are far from the ends of a float's range
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,8 @@ class Clusters:
     sums: dict[str, Floats]
 
     def total(self, values: Floats) -> Floats:
-        """Sum of a per-cluster array over each group."""
-        return np.bincount(self.code, weights=values, minlength=len(self.groups)).astype(np.float64)
+        """Sum of a per-cluster array over each group; NaN where it is more than a float holds."""
+        return finite(np.bincount(self.code, weights=values, minlength=len(self.groups)).astype(np.float64))
 
     def each(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Each group's row number and some of its sums, over the clusters where the last of them is above 0."""
@@ -78,9 +90,20 @@ class Moments:
         """One value per group."""
         return self.values[name]
 
-    def count(self, name: str) -> NDArray[np.int64]:
+    def count(self, name: str) -> Any:
         """One whole number per group."""
-        return self.values[name].astype(np.int64)
+        return whole_numbers(self.values[name])
+
+
+def finite(values: Floats) -> Floats:
+    """Sums, NaN where one is more than a float holds."""
+    return np.where(np.isinf(values), np.nan, values)
+
+
+def scaled(values: Floats, total: Floats) -> Floats:
+    """Divide by the power of two next above ``total``: exact, and afterwards squares neither overflow nor vanish."""
+    with np.errstate(over="ignore"):  # of a total that is missing
+        return np.ldexp(values, -np.frexp(total)[1])
 
 
 def cluster_of(dtypes: Mapping[str, Any]) -> nw.Expr:
@@ -154,9 +177,10 @@ def group_moments(
     ratios
         Name of a ratio to the measures (numerator y, denominator x). Adds ``<name>_m`` (clusters with x > 0),
         ``<name>_e2`` (Σ (y - R·x)², R = Σy / Σx of the group), ``<name>_x2`` (Σ x²) and ``<name>_each`` (Σ y / x).
+        In the two sums of squares, y and x are `scaled` by the group's Σx.
     spread
         A measure x whose concentration over clusters with x > 0 is wanted: adds ``top`` (largest x) and
-        ``ranked`` (Σ rank · x, ranks from 1, ties at their mean).
+        ``ranked`` (Σ rank · x, ranks from 1, ties at their mean, x `scaled` by Σx).
     """
     if not isinstance(rows.frame, nw.LazyFrame):
         needed = {name for pair in ratios.values() for name in pair}
@@ -164,10 +188,16 @@ def group_moments(
         summed = {**measures, ROWS: nw.lit(1.0)}
         codes = sum_rows(rows.frame, rows.steps, group_keys, cluster_of(rows.dtypes), summed, per_cluster=needed)
         groups, order = _sorted(codes.keys, by)
-        totals = {name: _put(values, order) for name, values in codes.group_sums.items()}
+        totals = {name: _put(finite(values), order) for name, values in codes.group_sums.items()}
         clusters = Clusters(groups, order[codes.group_of], codes.cluster_sums)
         return Moments(groups, {**moments_of(clusters, ratios, spread).values, **totals})
-    return _engine_moments(_engine_sums(rows.frame, rows, by, measures), by, ratios, spread)
+    got = _engine_moments(_engine_sums(rows.frame, rows, by, measures), by, ratios, spread)
+    least, most = SQUARED
+    wholes = [got[x] for _, x in ratios.values()]
+    if all(np.all((whole == 0) | (whole > least) & (whole < most)) for whole in wholes):
+        return got
+    # The engine's own squares are not to be trusted at such weights: its sums per cluster are, and come here.
+    return moments_of(collect_clusters(rows, by, measures), ratios, spread)
 
 
 def _engine_moments(
@@ -200,7 +230,10 @@ def _engine_moments(
         squares, sure = _squares(got, ratio, y, x)
         if not sure:
             squares = _residuals(sums, by, y, x)
-        got.values[f"{ratio}_e2"] = squares
+        got.values[f"{ratio}_e2"] = scaled(scaled(squares, got[x]), got[x])
+        got.values[f"{ratio}_x2"] = scaled(scaled(got[f"{ratio}_x2"], got[x]), got[x])
+    if spread is not None:
+        got.values["ranked"] = scaled(got["ranked"], got[spread])
     return got
 
 
@@ -209,7 +242,7 @@ def _squares(got: Moments, ratio: str, y: str, x: str) -> tuple[Floats, bool]:
 
     Above one half it is taken of the rest, z = x - y, so that the terms are of the result's own size.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         rate = got[y] / got[x]
         low = rate <= 0.5
         share = np.where(low, rate, 1 - rate)
@@ -245,7 +278,8 @@ def _per_group(
     sums, keys = _keyed(sums, by)
     named = [expression.alias(name) for name, expression in columns.items()]
     table = to_arrow(sums.select(*keys, *named).group_by(*keys).agg(*aggregates))
-    values = {name: np.nan_to_num(table[name].cast(pa.float64()).to_numpy()) for name in columns}
+    filled = {name: table[name].cast(pa.float64()).fill_null(0.0).to_numpy() for name in columns}
+    values = {name: finite(column) for name, column in filled.items()}
     if not by and table.num_rows == 0:
         return Moments(pd.DataFrame(index=range(1)), {name: np.zeros(1) for name in values})
     groups, order = _sorted(table.select(keys if by else []), by, rows=table.num_rows)
@@ -253,7 +287,7 @@ def _per_group(
 
 
 # What cannot be is refused after the sums are taken, so NaN may pass through here; 0 / 0 is an empty group.
-@np.errstate(divide="ignore", invalid="ignore")
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
 def moments_of(clusters: Clusters, ratios: Mapping[str, tuple[str, str]], spread: str | None = None) -> Moments:
     """Do as `group_moments` does, from sums per cluster that are already here."""
     total, sums, code = clusters.total, clusters.sums, clusters.code
@@ -262,15 +296,17 @@ def moments_of(clusters: Clusters, ratios: Mapping[str, tuple[str, str]], spread
         rate = values[y] / values[x]
         each = sums[y] / sums[x]
         positive = sums[x] > 0
-        residual = np.where(positive, sums[y] - rate[code] * sums[x], 0.0)
+        yes, held = (scaled(sums[name], values[x][code]) for name in (y, x))
+        residual = np.where(positive, yes - rate[code] * held, 0.0)
         values[f"{ratio}_m"] = total(positive.astype(np.float64))
         values[f"{ratio}_e2"] = total(residual * residual)
-        values[f"{ratio}_x2"] = total(sums[x] * sums[x])
+        values[f"{ratio}_x2"] = total(held * held)
         values[f"{ratio}_each"] = total(np.where(positive, each, 0.0))
     if spread is not None:
-        held = pd.DataFrame({"code": code, "x": sums[spread]})[sums[spread] > 0]
-        ranked = held["x"] * held.groupby("code")["x"].rank(method="average")
-        values["ranked"] = np.bincount(held["code"], weights=ranked, minlength=len(clusters.groups)).astype(np.float64)
+        some = sums[spread] > 0
+        part = pd.DataFrame({"code": code, "x": scaled(sums[spread], values[spread][code])})[some]
+        ranked = part["x"] * part.groupby("code")["x"].rank(method="average")
+        values["ranked"] = np.bincount(part["code"], weights=ranked, minlength=len(clusters.groups)).astype(np.float64)
         top = np.zeros(len(clusters.groups))
         np.maximum.at(top, code, sums[spread])
         values["top"] = top

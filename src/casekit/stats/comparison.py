@@ -18,6 +18,7 @@ from casekit.stats.frames import (
     By,
     Frame,
     Weights,
+    check_column,
     check_level,
     check_names,
     columns_of,
@@ -26,9 +27,10 @@ from casekit.stats.frames import (
     stack,
     to_arrow,
     to_pandas,
+    whole_numbers,
 )
 from casekit.stats.intervals import FEW_CASES
-from casekit.stats.weights import SLACK, open_items, refuse_contradictions, when
+from casekit.stats.weights import COUNTS, SLACK, open_items, refuse_contradictions, when
 
 __all__ = ["compare", "pair_sides"]
 
@@ -178,6 +180,11 @@ def compare(
     0        0.333       0.667       0.333                1
     """
     check_level(level)
+    if pair_by is not None:
+        check_column("pair_by", pair_by)
+    given: object = cases
+    if given is not None and (not isinstance(given, Sequence) or len(given) != 2):
+        raise ValueError("cases must be a pair of tables: the cases before, and the cases after.")
     names = group_names(by, taken=COLUMNS)
     clusters = pair_sides(before, after, names, weights, pair_by)
     total = {name: clusters.total(values) for name, values in clusters.sums.items()}
@@ -220,7 +227,7 @@ def compare(
             share = total[f"expert_{side}"] / total[f"recorded_{side}"]
         columns[f"expert_share_{side}"] = np.where(total[f"unknown_{side}"] == 0, share, np.nan)
     counts = _counts(clusters, total, weights)
-    columns |= {name: values.astype(np.int64) for name, values in counts.items()}
+    columns |= {name: whole_numbers(values) for name, values in counts.items()}
     return clusters.groups.assign(**{name: columns[name] for name in COLUMNS})
 
 
@@ -234,19 +241,20 @@ def pair_sides(
     ``changed`` count items, ``x_added``, ``x_removed`` their weight.
     """
     frames = {"before": before, "after": after}
-    identity = [name for name in ("key", "pointer") if all(name in columns_of(f) for f in frames.values())]
-    needed = (*by, *identity, *([pair_by] if pair_by else []))
+    dtypes = {side: columns_of(f, called=side) for side, f in frames.items()}
+    identity = [name for name in ("key", "pointer") if all(name in have for have in dtypes.values())]
+    needed = (*by, *identity, *([] if pair_by is None else [pair_by]))
     opened = {
         side: open_items(f, weights=weights, columns=needed, experts=True, frame=side) for side, f in frames.items()
     }
-    for side, f in frames.items():
-        check_names(columns_of(f), ("key",), frame=side)
+    for side, have in dtypes.items():
+        check_names(have, ("key",), frame=side)
     groups = [f"__g{i}" for i in range(len(by))]
     figures = [name for name in FIGURES if all(name in items.dtypes for items in opened.values())]
     parts = []
     for side in SIDES:
         run = cluster_of(opened[side].dtypes)
-        run = nw.coalesce(nw.col(pair_by).cast(nw.String), run) if pair_by else run
+        run = run if pair_by is None else nw.coalesce(nw.col(pair_by).cast(nw.String), run)
         parts.append(_side(opened[side], side, by, identity, figures, run))
     rows = stack(*parts)
     values = [c for c in rows.collect_schema().names() if c not in (*groups, "case_id", "key", "pointer")]
@@ -304,10 +312,12 @@ def _side(
 
 
 def _moved(figures: Sequence[str]) -> nw.Expr:
-    names = [name if name == "unknown" else f"f_{name}" for name in figures]
-    return nw.any_horizontal(
-        *((nw.col(f"{name}_after") - nw.col(f"{name}_before")).abs() > SLACK for name in names), ignore_nulls=True
-    )
+    changes = []
+    for name in figures:
+        old, new = (nw.col(f"{name}_{side}" if name == "unknown" else f"f_{name}_{side}") for side in SIDES)
+        rounding = 0.0 if name in COUNTS else SLACK * old + SLACK * new
+        changes.append((new - old).abs() > rounding)
+    return nw.any_horizontal(*changes, ignore_nulls=True)
 
 
 def _common(clusters: Clusters, level: float) -> Difference:
@@ -362,7 +372,7 @@ def _erased(
         return unknown
     tables = []
     for side, frame in zip(SIDES, cases, strict=True):
-        dtypes = columns_of(frame)
+        dtypes = columns_of(frame, called=f"cases {side}")
         check_names(dtypes, ("case_id", "erased"), frame=f"cases {side}")
         if not set(by) <= set(dtypes):
             return unknown
@@ -385,6 +395,6 @@ def _erased(
 def _reasons(whole: Difference, total: Mapping[str, Floats]) -> list[str | None]:
     reasons: list[str | None] = []
     for i, reason in enumerate(whole.reason):
-        lacking = [side for side in SIDES if not total[f"x_{side}"][i] > 0]
+        lacking = [side for side in SIDES if total[f"x_{side}"][i] == 0]
         reasons.append(f"no weight {' and '.join(lacking)}" if lacking else reason)
     return reasons

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from casekit.stats.clusters import Rows, collect_clusters, moments_of
 from casekit.stats.difference import difference
-from casekit.stats.frames import TEXT, By, check_level, group_names
+from casekit.stats.frames import TEXT, TOO_LARGE, By, check_level, group_names, whole_numbers
 from casekit.stats.intervals import linearised, t_quantile, wilson
 from casekit.stats.resampling import leave_one_out
 from casekit.stats.weights import SLACK, open_items, refuse_contradictions, when
@@ -22,6 +22,7 @@ __all__ = ["expert_agreement"]
 
 Floats = NDArray[np.float64]
 
+ROUNDING = 1e-12  # of an item's weight: what others' sums, being differences, may be off by
 COLUMNS = (
     "expert_rate",
     "other_rate",
@@ -65,7 +66,7 @@ def expert_agreement(items: IntoFrame, *, by: By = None, level: float = 0.95) ->
 
     Others are everyone less experts. The gap is R_e - R_o, experts' pooled yes rate less the others'; R_e less
     *everyone's* rate would be only (1 - E) · gap, E being the experts' share of weight. On an item that both corrected,
-    each side's majority is yes or no, or a tie (yes weight exactly half, within 1e-9), which is never broken.
+    each side's majority is yes or no, or a tie (yes weight half of the side's, within 1e-9 of it), never broken.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ def expert_agreement(items: IntoFrame, *, by: By = None, level: float = 0.95) ->
         "kappa_se": errors["kappa"],
         "kappa_low": np.clip(kappa["kappa"] - half, -1.0, 1.0),
         "kappa_high": np.clip(kappa["kappa"] + half, -1.0, 1.0),
-        **{name: values.astype(np.int64) for name, values in counts.items()},
+        **{name: whole_numbers(values) for name, values in counts.items()},
         "expert_weight": got["xe"],
         "other_weight": got["xo"],
         "level": float(level),
@@ -191,9 +192,8 @@ def expert_agreement(items: IntoFrame, *, by: By = None, level: float = 0.95) ->
 
 
 def _others(name: str, experts: str) -> nw.Expr:
-    # Sums of weights may differ by rounding: what is within 1e-9 of nothing is nothing.
     rest = nw.col(f"__{name}") - nw.col(experts)
-    return when((rest > SLACK) & (nw.col("__unknown") == 0), rest)
+    return when((rest > ROUNDING * nw.col("__total_weight")) & (nw.col("__unknown") == 0), rest)
 
 
 # Others' weights, then how far each side is from a tie, then the items on which both take a side.
@@ -204,7 +204,13 @@ _SIDES = (
         "__other": 2 * nw.col("__yo") - nw.col("__xo"),
         "__both": when((nw.col("__x") > 0) & (nw.col("__xo") > 0)),
     },
-    {"__clear": when((nw.col("__expert").abs() > SLACK) & (nw.col("__other").abs() > SLACK), nw.col("__both"))},
+    {
+        "__clear": when(
+            (nw.col("__expert").abs() > SLACK * nw.col("__x"))
+            & (nw.col("__other").abs() > SLACK * nw.col("__xo") + ROUNDING * nw.col("__total_weight")),
+            nw.col("__both"),
+        )
+    },
 )
 
 
@@ -223,6 +229,8 @@ def _reason(sums: Mapping[str, Floats], gap: str | None, kappa: Floats, unsure: 
         return "no items"
     if sums["unknown"][i] == sums["rows"][i]:
         return "expert weights unknown"
+    if np.isnan(sums["xe"][i]) or np.isnan(sums["xo"][i]):
+        return TOO_LARGE
     if not sums["xe"][i] > 0 or not sums["xo"][i] > 0:
         return (
             "no weight of experts" if sums["xo"][i] > 0 else "no weight of others" if sums["xe"][i] > 0 else "no weight"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from casekit.stats.clusters import Clusters, moments_of
+from casekit.stats.frames import TOO_LARGE
 from casekit.stats.intervals import NOTHING, Ratio, linearised, t_quantile, wilson
 
 __all__ = ["Difference", "difference"]
@@ -78,7 +79,7 @@ def difference(
     with np.errstate(divide="ignore", invalid="ignore"):
         off_a = np.where(in_a, (sums[ya] - a.rate[code] * sums[xa]) / got[xa][code], 0.0)
         off_b = np.where(in_b, (sums[yb] - b.rate[code] * sums[xb]) / got[xb][code], 0.0)
-        scale = got["a_x2"] / got[xa] ** 2 + got["b_x2"] / got[xb] ** 2
+        scale = got["a_x2"] / np.frexp(got[xa])[0] ** 2 + got["b_x2"] / np.frexp(got[xb])[0] ** 2
         spread = total((off_b - off_a) ** 2)
         paired = np.where(spread <= NOTHING * NOTHING * scale, 0.0, m / (m - 1) * spread)
         va, vb = a.se**2, b.se**2
@@ -101,6 +102,8 @@ def difference(
         method.append("mover" if mover[i] else None if not moved[i] else "paired" if common[i] else "welch")
         if method[-1] is not None:
             reason.append(None)
+        elif np.isnan(got[xa][i]) or np.isnan(got[xb][i]):
+            reason.append(TOO_LARGE)
         elif np.isnan(value[i]):
             lacks = [name for name, x in (("first", got[xa][i]), ("second", got[xb][i])) if not x > 0]
             reason.append(f"no weight on {' and '.join(lacks)} side")

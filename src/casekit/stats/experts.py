@@ -8,8 +8,8 @@ import pandas as pd
 from narwhals.typing import IntoFrame
 from numpy.typing import NDArray
 
-from casekit.stats.clusters import Moments, group_moments
-from casekit.stats.frames import TEXT, By, check_level, group_names
+from casekit.stats.clusters import SQUARED, Moments, group_moments
+from casekit.stats.frames import TEXT, TOO_LARGE, By, check_level, group_names, whole_numbers
 from casekit.stats.intervals import linearised, t_quantile, wilson
 from casekit.stats.weights import at_least_one, open_items, refuse_contradictions
 
@@ -74,7 +74,8 @@ def expert_weights(items: IntoFrame, *, by: By = None, level: float = 0.95) -> p
         - How runs share the weight, s_c = x_c / Σ x_c over runs with weight: ``hhi`` Σ s_c² in (0, 1],
           ``effective_cases`` 1 / hhi, ``top_share`` largest s_c, ``gini`` in [0, 1).
         - ``kish_low``, ``kish_high`` bounds of Kish's effective number of corrections (Σw)² / Σw². Single weights are
-          not in the data, so only bounds can be known; they meet where no item has two corrections of one verdict.
+          not in the data, so only bounds can be known; they meet where no item has two corrections of one verdict. NaN
+          for a group whose weight is below 1e-140 or above 1e150: squares of items' weights leave a float's range.
         - ``level`` as asked; ``reason`` why a number is missing.
 
         NaN where undefined, such as every share of a group without weight.
@@ -132,11 +133,14 @@ def _table(got: Moments, level: float) -> pd.DataFrame:
     low, high = wilson(share.rate, share.n_eff, t_quantile(m - 1, level))
     others = np.maximum(x - got["ex"], 0.0)
     other_yes = np.maximum(got["y"] - got["ey"], 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hhi = np.where(x > 0, got["share_x2"] / (x * x), np.nan)
-        gini = np.where(x > 0, (2 * got["ranked"] - (m + 1) * x) / (m * x), np.nan)
-        kish_low = np.where(x > 0, x * x / got["most"], np.nan)
-        kish_high = np.where(x > 0, np.minimum(x * x / got["least"], n), np.nan)
+    whole = np.frexp(x)[0]  # in the unit of the sums over runs
+    least, most = SQUARED
+    squared = (x > least) & (x < most)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        hhi = np.where(x > 0, got["share_x2"] / (whole * whole), np.nan)
+        gini = np.where(x > 0, (2 * got["ranked"] - (m + 1) * whole) / (m * whole), np.nan)
+        kish_low = np.where(squared, x * x / got["most"], np.nan)
+        kish_high = np.where(squared, np.minimum(x * x / got["least"], n), np.nan)
         top = np.where(x > 0, got["top"] / x, np.nan)
         effective = 1 / hhi
     return got.groups.assign(
@@ -155,7 +159,7 @@ def _table(got: Moments, level: float) -> pd.DataFrame:
         other_no_weight=if_known(np.maximum(others - other_yes, 0.0)),
         n_cases=m.astype(np.int64),
         n_items=got["rows"].astype(np.int64),
-        n_corrections=n.astype(np.int64),
+        n_corrections=whole_numbers(n),
         n_unknown_expert=got["unknown"].astype(np.int64),
         effective_cases=effective,
         top_share=top,
@@ -170,11 +174,13 @@ def _table(got: Moments, level: float) -> pd.DataFrame:
 
 def _reasons(got: Moments) -> list[str | None]:
     reasons: list[str | None] = []
-    for rows, unknown, m in zip(got["rows"], got["unknown"], got["share_m"], strict=True):
+    for rows, unknown, m, x in zip(got["rows"], got["unknown"], got["share_m"], got["x"], strict=True):
         if rows == 0:
             reasons.append("no items")
         elif m == 0:
             reasons.append("no weight")
+        elif np.isnan(x):
+            reasons.append(TOO_LARGE)
         elif unknown:
             reasons.append(f"expert weights unknown for {unknown:.0f} of {rows:.0f} items")
         else:

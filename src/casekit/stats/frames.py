@@ -5,28 +5,36 @@ pandas and Arrow frames are read as Arrow columns; polars, DuckDB and Spark stay
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
+from numbers import Integral, Real
 from typing import Any, Literal, TypeAlias
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from narwhals.exceptions import DuplicateError
 from narwhals.typing import IntoFrame
+from numpy.typing import NDArray
 
 from casekit.errors import nearest, one_line
 
 __all__ = [
     "EDGE",
     "TEXT",
+    "TOO_LARGE",
     "WEIGHTS",
     "By",
     "Frame",
     "Weights",
     "case_keys",
     "check_choice",
+    "check_column",
     "check_level",
     "check_names",
+    "check_seed",
+    "check_single",
+    "check_whole",
     "columns_of",
     "from_arrow",
     "group_names",
@@ -37,6 +45,7 @@ __all__ = [
     "to_arrow",
     "to_pandas",
     "together",
+    "whole_numbers",
 ]
 
 By: TypeAlias = str | Sequence[str] | None
@@ -47,6 +56,8 @@ WEIGHTS = ("recorded", "expert", "count")
 TEXT = pd.StringDtype(na_value=np.nan)
 QUOTED_MAX = 200  # characters of a name or value in a message
 EDGE = 1e-12  # a rate this near to 0 or 1 is 0 or 1
+MOST = 2**31 - 1  # of anything that an argument counts: places, resamples
+TOO_LARGE = "weights too large to add up"  # reason: their sum is more than a float holds
 
 
 def check_choice(what: str, value: object, choices: Collection[str]) -> None:
@@ -57,10 +68,28 @@ def check_choice(what: str, value: object, choices: Collection[str]) -> None:
         raise ValueError(f"{what}={quoted(value)} is not known; choose one of {', '.join(map(repr, choices))}{near}")
 
 
+def check_column(what: str, value: object) -> None:
+    """Refuse what is no column's name."""
+    if not isinstance(value, str):
+        raise ValueError(f"{what}={quoted(value)} must be the name of one column, a text.")
+
+
 def check_level(level: float) -> None:
     """Refuse a confidence level outside (0, 1)."""
-    if not 0 < level < 1:
-        raise ValueError(f"level={level!r} must lie between 0 and 1, both excluded, such as 0.95.")
+    if not isinstance(level, Real) or not 0 < level < 1:
+        raise ValueError(f"level={quoted(level)} must lie between 0 and 1, both excluded, such as 0.95.")
+
+
+def check_whole(what: str, value: int) -> None:
+    """Refuse what is no whole number from 1 up, or too large to count with."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not 1 <= value <= MOST:
+        raise ValueError(f"{what}={quoted(value)} must be a whole number from 1 to {MOST:,}.")
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse a seed that is neither ``None`` nor a whole number from 0 up."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0):
+        raise ValueError(f"seed={quoted(seed)} must be a whole number, 0 or more, or None.")
 
 
 def check_names(have: Collection[str], wanted: Iterable[str], *, frame: str = "items") -> None:
@@ -70,17 +99,29 @@ def check_names(have: Collection[str], wanted: Iterable[str], *, frame: str = "i
             raise KeyError(f"{frame} has no column {quoted(name)}; {nearest(name, have)}")
 
 
+def check_single(dtypes: Mapping[str, Any], names: Iterable[str], *, frame: str = "items") -> None:
+    """Refuse columns whose cells are lists or structures: nothing can be grouped or joined by them."""
+    for name in names:
+        if dtypes[name].is_nested():
+            raise ValueError(f"Column {quoted(name)} of {frame} holds {dtypes[name]}; take one of single values.")
+
+
 def quoted(value: object) -> str:
-    """A name or value in a message: on one line, and not too long."""
-    return one_line(repr(value), QUOTED_MAX)
+    """A name or value in a message: on one line, and not too long; of a table or an array, its kind and no cell."""
+    table = isinstance(value, Sized) and type(value).__module__ != "builtins"
+    return one_line(f"a {type(value).__name__}" if table else repr(value), QUOTED_MAX)
 
 
 def group_names(by: By, *, taken: Collection[str]) -> list[str]:
     """List the columns to group by; ``taken`` are the result's own columns."""
-    names = [] if by is None else [by] if isinstance(by, str) else list(by)
+    wrong = f"by={quoted(by)} must be a column name, a list of names, or None."
+    try:
+        names = [] if by is None else [by] if isinstance(by, str) else list(by)
+    except TypeError:
+        raise ValueError(wrong) from None
     for name in names:
         if not isinstance(name, str):
-            raise ValueError(f"by={quoted(by)} must be a column name, a list of names, or None.")
+            raise ValueError(wrong)
         if names.count(name) > 1:
             raise ValueError(f"by={quoted(by)} names {quoted(name)} twice.")
         if name in taken:
@@ -88,9 +129,17 @@ def group_names(by: By, *, taken: Collection[str]) -> list[str]:
     return names
 
 
-def columns_of(frame: IntoFrame) -> dict[str, Any]:
-    """Column names and narwhals dtypes of a frame of any engine."""
-    return dict(nw.from_native(frame).collect_schema())
+def columns_of(frame: IntoFrame, *, called: str = "items") -> dict[str, Any]:
+    """Column names and narwhals dtypes of a frame of any engine; refuse what is no frame, by the name it has."""
+    try:
+        wrapped: Any = nw.from_native(frame, pass_through=True)
+        if isinstance(wrapped, nw.DataFrame | nw.LazyFrame):
+            return dict(wrapped.collect_schema())
+    except DuplicateError:
+        raise ValueError(f"{called} has two columns of one name; rename or drop one.") from None
+    raise ValueError(
+        f"{called} must be a table, such as a pandas, polars or Arrow frame, not a {type(frame).__name__}."
+    )
 
 
 def scan(frame: IntoFrame, columns: Iterable[str]) -> Frame:
@@ -187,7 +236,17 @@ def number(name: str, dtype: Any) -> nw.Expr:
     """Read a numeric column as float64; refuse text and times."""
     if not (dtype.is_numeric() or dtype == nw.Unknown or dtype == nw.Object):
         raise ValueError(f"Column {quoted(name)} holds {dtype}; it must hold numbers.")
+    if dtype.is_integer():  # Arrow refuses to cast those above 2**53, and takes the nearest float when dividing
+        return nw.col(name) / 1
     return nw.col(name).cast(nw.Float64)
+
+
+def whole_numbers(values: NDArray[np.float64]) -> Any:
+    """Counts as int64; where one is more than that holds, it is missing, and all are nullable."""
+    large = values >= 2.0**63
+    if not large.any():
+        return values.astype(np.int64)
+    return pd.arrays.IntegerArray(np.where(large, 0, values).astype(np.int64), large)
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,29 +13,27 @@ import pandas as pd
 from narwhals.typing import IntoFrame
 from numpy.typing import NDArray
 
-from casekit.stats.clusters import Clusters
+from casekit.stats.clusters import Clusters, finite
 from casekit.stats.comparison import pair_sides
-from casekit.stats.frames import TEXT, Weights
+from casekit.stats.frames import TEXT, Weights, check_seed, check_whole, quoted
 from casekit.stats.intervals import FEW_CASES
 
 __all__ = ["gate"]
 
 Floats = NDArray[np.float64]
 
+LARGEST = sys.float_info.max
 EPSILON = 1e-9  # room for float rounding, as the server has it
 BATCH = 4_000_000  # numbers drawn at a time, so that memory stays bounded
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Yes weight, total weight and cases of each side: one value, or one per resample."""
+    """Yes rate, weight and cases of one side: one value, or one per resample; NaN where undefined or too large."""
 
-    y_before: Floats
-    x_before: Floats
-    m_before: Floats
-    y_after: Floats
-    x_after: Floats
-    m_after: Floats
+    rate: Floats
+    weight: Floats
+    m: Floats
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def gate(
         - ``check`` name: ``min_cases``, ``min_weight``, ``baseline_min_cases``, ``baseline_min_weight``,
           ``min_candidate``, ``max_drop``, ``verdict``.
         - ``value`` what the data have (for max_drop: candidate less baseline) and ``limit`` what it must reach, within
-          1e-9; NaN for the verdict, and a value is NaN without weight.
+          1e-9; NaN for the verdict, and a value is NaN without weight, and where weights are too large to add up.
         - ``passed`` whether it does; a missing value never does.
         - ``pass_share`` share of the resamples that pass, in [0, 1]; NaN without a run to draw. Near 0 or 1 the verdict
           would hold on other runs of the same kind; near 0.5 it is a coin's.
@@ -124,17 +124,14 @@ def gate(
     3             verdict    NaN    NaN    True
     """
     limits = {"min_cases": min_cases, "min_weight": min_weight, "min_candidate": min_candidate, "max_drop": max_drop}
-    asked = {name: float(limit) for name, limit in limits.items() if limit is not None}
+    asked = {name: _limit(name, limit) for name, limit in limits.items() if limit is not None}
     if not asked:
         raise ValueError(f"A rule needs at least one condition: give one of {', '.join(limits)}.")
-    for name, limit in asked.items():
-        if not 0 <= limit < np.inf or (name == "min_candidate" and limit > 1):
-            raise ValueError(f"{name}={limit!r} must be {'in [0, 1]' if name == 'min_candidate' else '0 or more'}.")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples={n_resamples!r} must be at least 1.")
+    check_whole("n_resamples", n_resamples)
+    check_seed(seed)
     clusters = pair_sides(before, after, [], weights)
     runs = _runs(clusters)
-    whole = _checks(_evidence(runs, np.ones((1, runs.shape[1]))), asked)
+    whole = _checks(*_evidence(runs, np.ones((1, runs.shape[1]))), asked)
     names = [check.name for check in whole]
     passed = np.array([bool(check.passed[0]) for check in whole])
     shares = _pass_shares(runs, asked, n_resamples, np.random.default_rng(seed))
@@ -152,6 +149,14 @@ def gate(
     return pd.DataFrame(rows).assign(weights=pd.Series(weights, index=range(len(names) + 1), dtype=TEXT))
 
 
+def _limit(name: str, limit: float) -> float:
+    """Refuse what is no limit."""
+    share = name == "min_candidate"
+    if isinstance(limit, bool) or not isinstance(limit, Real) or not 0 <= limit <= (1 if share else LARGEST):
+        raise ValueError(f"{name}={quoted(limit)} must be {'in [0, 1]' if share else '0 or more'}.")
+    return float(limit)
+
+
 def _runs(clusters: Clusters) -> Floats:
     """Sums of the runs with weight, one column each; in an order that the rows' order has no part in."""
     sums = clusters.sums
@@ -160,27 +165,26 @@ def _runs(clusters: Clusters) -> Floats:
     return table[:, np.lexsort(table)]
 
 
-def _evidence(runs: Floats, draws: Floats) -> Evidence:
-    y_before, x_before, y_after, x_after = runs
-    return Evidence(
-        y_before=draws @ y_before,
-        x_before=draws @ x_before,
-        m_before=draws @ (x_before > 0).astype(np.float64),
-        y_after=draws @ y_after,
-        x_after=draws @ x_after,
-        m_after=draws @ (x_after > 0).astype(np.float64),
-    )
+def _evidence(runs: Floats, draws: Floats) -> tuple[Evidence, Evidence]:
+    """What drawn runs show of the version before, and of the one after."""
+    units = np.frexp(runs[1::2].max(axis=1, initial=0.0))[1]  # drawn often, a large weight must not overflow
+    y_before, x_before, y_after, x_after = np.ldexp(runs, -np.repeat(units, 2)[:, np.newaxis])
+    return _side(y_before, x_before, draws, units[0]), _side(y_after, x_after, draws, units[1])
 
 
-def _checks(found: Evidence, asked: dict[str, float]) -> list[Check]:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        baseline = np.where(found.x_before > 0, found.y_before / found.x_before, np.nan)
-        candidate = np.where(found.x_after > 0, found.y_after / found.x_after, np.nan)
+def _side(y: Floats, x: Floats, draws: Floats, unit: int) -> Evidence:
+    yes, total = draws @ y, draws @ x
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        rate = np.where(total > 0, yes / total, np.nan)
+        return Evidence(rate, finite(np.ldexp(total, unit)), draws @ (x > 0).astype(np.float64))
+
+
+def _checks(before: Evidence, after: Evidence, asked: dict[str, float]) -> list[Check]:
     values = {
-        "min_cases": (found.m_after, found.m_before),
-        "min_weight": (found.x_after, found.x_before),
-        "min_candidate": (candidate, None),
-        "max_drop": (candidate - baseline, None),
+        "min_cases": (after.m, before.m),
+        "min_weight": (after.weight, before.weight),
+        "min_candidate": (after.rate, None),
+        "max_drop": (after.rate - before.rate, None),
     }
     checks = []
     for name, limit in asked.items():
@@ -195,11 +199,11 @@ def _checks(found: Evidence, asked: dict[str, float]) -> list[Check]:
 def _pass_shares(runs: Floats, asked: dict[str, float], n_resamples: int, rng: np.random.Generator) -> Floats:
     m = runs.shape[1]
     if m == 0:
-        return np.full(len(_checks(_evidence(runs, np.ones((1, 0))), asked)) + 1, np.nan)
+        return np.full(len(_checks(*_evidence(runs, np.ones((1, 0))), asked)) + 1, np.nan)
     counts: list[Floats] = []
     for size in _batches(n_resamples, max(1, BATCH // m)):
         draws = rng.multinomial(m, np.full(m, 1 / m), size=size).astype(np.float64)
-        passed = np.array([check.passed for check in _checks(_evidence(runs, draws), asked)])
+        passed = np.array([check.passed for check in _checks(*_evidence(runs, draws), asked)])
         counts.append(np.append(passed.sum(axis=1), passed.all(axis=0).sum()).astype(np.float64))
     return np.asarray(np.sum(counts, axis=0) / n_resamples, dtype=np.float64)
 

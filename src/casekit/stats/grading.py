@@ -12,7 +12,7 @@ from narwhals.typing import IntoFrame
 from casekit.calls import HasCalls, made_calls, rows_of
 from casekit.errors import LimitError, one_line
 from casekit.json_equal import exact, same
-from casekit.stats.frames import TEXT, check_choice, check_names, columns_of, scan, to_arrow
+from casekit.stats.frames import TEXT, check_choice, check_names, columns_of, quoted, scan, to_arrow
 
 __all__ = ["grade_decisions"]
 
@@ -178,7 +178,9 @@ def grade_decisions(
     [['c1', 'fail', 'other arguments: find (id); forbidden but called: delete']]
     """
     check_choice("source", source, ("expect", "corrections"))
-    cases = expected.cases
+    if not isinstance(experts_only, bool):
+        raise ValueError(f"experts_only={quoted(experts_only)} must be True or False.")
+    cases = _table(expected, "cases")
     check_names(list(cases.columns), (*CASE, *SUBJECT, *_Case._fields, "answer_verdict"), frame="expected.cases")
     runs, names = _runs(made)
     keys = rows_of(cases, CASE)
@@ -200,12 +202,22 @@ def grade_decisions(
     return _frame(cases, grades, names, others, [runs.get(key) for key in (*mine, *others)])
 
 
+def _table(expected: HasExpectations, name: str) -> pd.DataFrame:
+    table = getattr(expected, name, None)
+    if not isinstance(table, pd.DataFrame):
+        kind = type(expected).__name__
+        raise ValueError(
+            f"expected must be a CaseSet, or have a pandas frame {name!r} as one has; this {kind} has none."
+        )
+    return table
+
+
 class _Expect:
     """Grades a case by its ``expect.decisions``."""
 
     def __init__(self, expected: HasExpectations, experts_only: bool) -> None:
         self.experts_only = experts_only
-        self.should_call = _should_call(expected.expected_calls, "expect")
+        self.should_call = _should_call(_table(expected, "expected_calls"), "expect")
         any_right = bool((expected.cases["decisions_verdict"] == "right").any())
         self.corrected = _runs(made_calls(expected))[0] if any_right else {}
 
@@ -232,9 +244,9 @@ class _Corrections:
 
     def __init__(self, expected: HasExpectations, experts_only: bool) -> None:
         self.experts_only = experts_only
-        self.should_call = _should_call(expected.expected_calls, "corrections")
+        self.should_call = _should_call(_table(expected, "expected_calls"), "corrections")
         self.corrections: dict[Key, list[tuple[Any, ...]]] = {}
-        table = expected.corrections
+        table = _table(expected, "corrections")
         columns = ("correction_no", "expert", "not_called")
         for key, row in zip(rows_of(table, CASE), rows_of(table, columns), strict=True):
             self.corrections.setdefault(key, []).append(row)
@@ -338,7 +350,7 @@ def _different(args: str | None, calls: Sequence[str | None]) -> list[str]:
 
 def _runs(made: IntoFrame) -> tuple[dict[Key, _Run], list[str]]:
     """The runs by case, and which of the columns that name a case there are."""
-    have = columns_of(made)
+    have = columns_of(made, called="made")
     tool = "tool" if "tool" in have and "tool_id" not in have else "tool_id"
     check_names(have, ("case_id", tool, "arguments_json"), frame="made")
     names: list[str] = [name for name in CASE if name in have]

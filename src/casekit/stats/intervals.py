@@ -40,14 +40,16 @@ def linearised(y: Floats, x: Floats, e2: Floats, x2: Floats, m: Floats, n: Float
     Parameters
     ----------
     y, x, e2, x2, m, n
-        Per group: Σy, Σx, Σ (y - R·x)², Σx², clusters with x > 0, and the corrections behind them.
+        Per group: Σy, Σx, Σ (y - R·x)², Σx², clusters with x > 0, and the corrections behind them; the sums of
+        squares as `group_moments` has them.
     """
+    whole = np.frexp(x)[0]  # in the unit of the squares
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(x > 0, y / x, np.nan)
         rate = np.where(rate < EDGE, 0.0, np.where(rate > 1 - EDGE, 1.0, rate))
         edge = (rate == 0) | (rate == 1)
         flat = edge | (e2 <= NOTHING * NOTHING * x2)
-        v = np.where(flat, 0.0, m / (m - 1) * e2 / (x * x))
+        v = np.where(flat, 0.0, m / (m - 1) * e2 / (whole * whole))
         v = np.where(m >= 2, v, np.nan)
         raw = rate * (1 - rate) / v
         n_eff = np.where(edge, m, np.where(v == 0, n, np.minimum(raw, n)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from casekit.stats.clusters import Rows, cluster_of, collect_clusters
-from casekit.stats.frames import TEXT, check_choice, check_level, group_names
+from casekit.stats.frames import TEXT, check_choice, check_column, check_level, group_names, whole_numbers
 from casekit.stats.intervals import NOTHING
 from casekit.stats.weights import MEASURES, open_items, refuse_contradictions
 
@@ -123,6 +123,7 @@ def rank_keys(
     """
     check_level(level)
     check_choice("adjust", adjust, ("bh", "by"))
+    check_column("key", key)
     opened = open_items(items, weights="count", columns=group_names(key, taken=COLUMNS))
     own, run = "__key", "__run"
     frame = opened.frame.with_columns(nw.col(key).alias(own), cluster_of(opened.dtypes).alias(run))
@@ -166,8 +167,8 @@ def rank_keys(
             q_value=q,
             n_cases=totals["runs"].astype("int64"),
             n_items=totals["rows"].astype("int64"),
-            n_yes=yes.astype(np.int64),
-            n_corrections=n.astype(np.int64),
+            n_yes=whole_numbers(yes),
+            n_corrections=whole_numbers(n),
             n_keys=len(totals),
             n_tested=int(tested.sum()),
             prior_mean=prior.a / (prior.a + prior.b) if fitted else np.nan,

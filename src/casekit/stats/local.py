@@ -85,7 +85,8 @@ def sum_rows(
         slices = [sum_slice(start) for start in range(0, len(rows), STEP)]
         code, names = waiting.result()
     none = np.zeros(n_groups)
-    totals = {name: np.sum([none, *(part[name] for part in slices)], axis=0) for name in measures}
+    with np.errstate(over="ignore"):
+        totals = {name: np.sum([none, *(part[name] for part in slices)], axis=0) for name in measures}
     pair, group_of = _pairs(code, len(names), group)
     size = len(group_of)
     sums = {name: np.bincount(pair, weights=values, minlength=size).astype(np.float64) for name, values in kept.items()}

@@ -19,6 +19,7 @@ from casekit.stats.frames import (
     Weights,
     case_keys,
     check_names,
+    check_single,
     columns_of,
     quoted,
     scan,
@@ -91,13 +92,15 @@ def match(
     of_outputs, of_items
         Further columns needed of each frame.
     """
-    have, stored = columns_of(ranked), columns_of(items)
+    have, stored = columns_of(ranked, called="ranked"), columns_of(items)
     check_names(have, ("case_id", "key", "pointer", "own_key", *of_outputs, *by), frame="ranked")
     case = [name for name in CASE if name in have and name in stored]
     keys = [*(f"__k{i}" for i in range(2 * len(case))), "__key"]
     identity = [*case_keys(case), nw.col("key").cast(nw.String).alias("__key")]
     run = [name for name in ("run_id",) if name in have]
-    outputs: Any = scan(ranked, [*case, "key", "pointer", "own_key", *of_outputs, *by, *run]).with_columns(*identity)
+    outputs: Any = scan(ranked, [*case, "key", "pointer", "own_key", *of_outputs, *by, *run])
+    check_single(outputs.collect_schema(), ("case_id", "key", "pointer", *by), frame="ranked")
+    outputs = outputs.with_columns(*identity)
     opened = open_items(items, weights=weights, columns=("key", "pointer", *of_items, *by, *case))
     judged = nw.col("__items") if weights == "expert" else nw.lit(1.0)
     corrected: Any = opened.prepared().with_columns(

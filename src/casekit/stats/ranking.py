@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-
 import narwhals as nw
 import numpy as np
 import pandas as pd
 from narwhals.typing import IntoFrame
 
 from casekit.stats.clusters import Moments
-from casekit.stats.frames import TEXT, By, Weights, check_level, group_names
+from casekit.stats.frames import TEXT, TOO_LARGE, By, Weights, check_level, check_whole, columns_of, group_names, number
 from casekit.stats.intervals import FEW_CASES, linearised, t_quantile, wilson
 from casekit.stats.matching import Matched, match
 from casekit.stats.weights import when
@@ -148,17 +146,19 @@ def precision_at_k(
        precision  n_items  n_slots  judged_share
     0       0.75        1        2           0.5
     """
-    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-        raise ValueError(f"k={k!r} must be a whole number, 1 or more.")
+    check_whole("k", k)
     check_level(level)
     names = group_names(by, taken=PRECISION)
     matched = match(ranked, items, names, weights, of_outputs=("place",), of_items=("rank",))
-    got = sum_places(matched, nw.col("place") < k, nw.col("rank") < k)
+    place, rank = number("place", columns_of(ranked)["place"]), number("rank", matched.opened.dtypes["rank"])
+    got = sum_places(matched, place < k, rank < k)
     ratio = linearised(got["y"], got["x"], got["r_e2"], got["r_x2"], got["r_m"], got["n"])
     low, high = wilson(ratio.rate, ratio.n_eff, t_quantile(got["r_m"] - 1, level))
     reasons = [
-        "no items" if rows + slots == 0 else "no weight among the first k" if m == 0 else "one case" if m == 1 else None
-        for rows, slots, m in zip(got["corrected"], got["slots"], got["r_m"], strict=True)
+        ("no items" if rows + slots == 0 else "no weight among the first k")
+        if m == 0
+        else (TOO_LARGE if np.isnan(x) else "one case" if m == 1 else None)
+        for rows, slots, m, x in zip(got["corrected"], got["slots"], got["r_m"], got["x"], strict=True)
     ]
     with np.errstate(invalid="ignore", divide="ignore"):
         case_mean = got["r_each"] / np.where(got["r_m"] > 0, got["r_m"], np.nan)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from narwhals.typing import IntoFrame
 
-from casekit.stats.frames import TEXT, Weights, check_level, columns_of, number
+from casekit.stats.frames import TEXT, TOO_LARGE, Weights, check_level, columns_of, number
 from casekit.stats.intervals import FEW_CASES, linearised, t_quantile, wilson
 from casekit.stats.matching import match
 from casekit.stats.ranking import sum_places
@@ -99,10 +99,12 @@ def rank_rates(
     ratio = linearised(got["y"], got["x"], got["r_e2"], got["r_x2"], got["r_m"], got["n"])
     low, high = wilson(ratio.rate, ratio.n_eff, t_quantile(got["r_m"] - 1, level))
     reasons = [
-        ("in no output" if places == 0 else "no corrections" if n == 0 else "no weight" if m == 0 else "one case")
-        if m < 2
-        else None
-        for places, n, m in zip(got["slots"] + got["kept"], got["items"] + got["light"], got["r_m"], strict=True)
+        ("in no output" if places == 0 else "no corrections" if n == 0 else "no weight")
+        if m == 0
+        else (TOO_LARGE if np.isnan(x) else "one case" if m == 1 else None)
+        for places, n, m, x in zip(
+            got["slots"] + got["kept"], got["items"] + got["light"], got["r_m"], got["x"], strict=True
+        )
     ]
     table = got.groups.assign(
         rate=ratio.rate,

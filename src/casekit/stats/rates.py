@@ -10,7 +10,18 @@ from narwhals.typing import IntoFrame
 from numpy.typing import NDArray
 
 from casekit.stats.clusters import Clusters, Moments, collect_clusters, group_moments, moments_of
-from casekit.stats.frames import TEXT, By, Weights, check_choice, check_level, group_names
+from casekit.stats.frames import (
+    TEXT,
+    TOO_LARGE,
+    By,
+    Weights,
+    check_choice,
+    check_level,
+    check_seed,
+    check_whole,
+    group_names,
+    whole_numbers,
+)
 from casekit.stats.intervals import FEW_CASES, linearised, t_quantile, wilson
 from casekit.stats.resampling import bootstrap_ratio, jackknife_ratio
 from casekit.stats.weights import MEASURES, open_items, refuse_contradictions
@@ -109,7 +120,9 @@ def yes_rates(
     Notes
     -----
     Erased cases have no items; count them on ``CaseSet.cases``. Sums are exact for weights that are multiples of a
-    power of two (whole numbers, halves); otherwise rows in another order change results by less than 1e-12.
+    power of two (whole numbers, halves); otherwise rows in another order change results by less than 1e-12. Weights
+    may be of any size; where they add up to more than a float holds (1.8e308), what rests on the sum is NaN. A count
+    above 2**53 is taken at the nearest float, and a number of corrections is missing from 2**63 on.
     The interval covers sampling of runs alone: which runs get corrected is not random.
 
     References
@@ -130,8 +143,8 @@ def yes_rates(
     """
     check_choice("method", method, METHODS)
     check_level(level)
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples={n_resamples!r} must be at least 1.")
+    check_seed(seed)
+    check_whole("n_resamples", n_resamples)
     names = group_names(by, taken=COLUMNS)
     opened = open_items(items, weights=weights, columns=names)
     clusters: Clusters | None = None
@@ -162,7 +175,7 @@ def yes_rates(
         se=se,
         n_cases=m.astype(np.int64),
         n_items=got["items"].astype(np.int64),
-        n_corrections=got["n"].astype(np.int64),
+        n_corrections=whole_numbers(got["n"]),
         weight=got["x"],
         n_eff=ratio.n_eff,
         deff=ratio.deff,
@@ -179,11 +192,13 @@ def yes_rates(
 def _reasons(got: Moments, weights: Weights) -> list[str | None]:
     """Why a rate or its interval is missing, per group."""
     reasons: list[str | None] = []
-    for rows, unknown, m in zip(got["rows"], got["unknown"], got["r_m"], strict=True):
+    for rows, unknown, m, x in zip(got["rows"], got["unknown"], got["r_m"], got["x"], strict=True):
         if rows == 0:
             reasons.append("no items")
         elif m == 0:
             reasons.append("expert weights unknown" if weights == "expert" and unknown == rows else "no weight")
+        elif np.isnan(x):
+            reasons.append(TOO_LARGE)
         else:
             reasons.append("one case" if m == 1 else None)
     return reasons

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from casekit.stats.clusters import Clusters
+from casekit.stats.clusters import Clusters, scaled
 
 __all__ = ["bootstrap_ratio", "jackknife_ratio", "leave_one_out"]
 
@@ -38,6 +38,7 @@ def bootstrap_ratio(
 
     Clusters are put in order first, so that the draw does not depend on the order of rows.
     """
+    y, x = (scaled(values, x.sum()) for values in (y, x))  # drawn often, a large weight must not overflow
     order = np.lexsort((y, x))
     result = stats.bootstrap(
         (y[order], x[order]),

@@ -46,9 +46,9 @@ def segments_wide(frame: IntoFrameT, segments: IntoFrame) -> IntoFrameT:
       test_set_id version case_id region
     0      acme.a   1.0.0      c1  north
     """
-    have = columns_of(frame)
+    have = columns_of(frame, called="frame")
     check_names(have, CASE, frame="frame")
-    check_names(columns_of(segments), (*CASE, "segment_no", "key", "value"), frame="segments")
+    check_names(columns_of(segments, called="segments"), (*CASE, "segment_no", "key", "value"), frame="segments")
     steps = scan(segments, (*CASE, "segment_no", "key", "value"))
     _refuse_twice(steps)
     order = _read(steps.group_by("key").agg(nw.col("segment_no").min()))

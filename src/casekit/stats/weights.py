@@ -13,9 +13,20 @@ import narwhals as nw
 from narwhals.typing import IntoFrame
 
 from casekit.stats.clusters import Rows
-from casekit.stats.frames import WEIGHTS, Weights, check_choice, check_names, columns_of, number, quoted, scan, to_arrow
+from casekit.stats.frames import (
+    WEIGHTS,
+    Weights,
+    check_choice,
+    check_names,
+    check_single,
+    columns_of,
+    number,
+    quoted,
+    scan,
+    to_arrow,
+)
 
-__all__ = ["MEASURES", "SLACK", "at_least_one", "open_items", "refuse_contradictions", "when"]
+__all__ = ["COUNTS", "MEASURES", "SLACK", "at_least_one", "open_items", "refuse_contradictions", "when"]
 
 SLACK = 1e-9  # sums of weights may differ by this much, absolute and relative
 COUNTS = ("yes", "no")
@@ -79,12 +90,13 @@ def open_items(
         missing or weights cannot be.
     """
     check_choice("weights", weights, WEIGHTS)
-    dtypes = columns_of(items)
+    dtypes = columns_of(items, called=frame)
     check_names(dtypes, ("case_id", *NEEDED[weights], *columns), frame=frame)
     optional = ["run_id", *EXPERTS, *(["expert_correction_ids"] if weights == "expert" else [])]
     wanted = ["case_id", *NEEDED[weights], *columns, *(name for name in optional if name in dtypes)]
     table = scan(items, wanted)
     dtypes = dict(table.collect_schema())
+    check_single(dtypes, ("case_id", *columns), frame=frame)
     figures = [name for name in (*COUNTS, *TOTALS, *EXPERTS) if name in dtypes]
     plain = {f"__{name}": number(name, dtypes[name]) for name in figures}
     if all(name in dtypes for name in EXPERTS):
@@ -94,11 +106,13 @@ def open_items(
         known = known if experts or weights == "expert" else {}
     else:
         unknown, known = {"__unknown": nw.lit(1.0)}, {}
+    # What two sums may be off by goes by the item's total, however little of it their difference is.
+    room = {} if weights == "count" else {"__room": nw.col("__total_weight") * SLACK + SLACK}
     choice = _choose(weights, dtypes)
     chosen = {"__y": choice.yes, "__x": choice.total, "__bad": 1 - when(choice.good)}
     held = nw.col("__x") > 0
     behind = {"__n": when(held, choice.corrections), "__items": when(held)}
-    steps = [step for step in (plain, unknown, known, chosen, behind) if step]
+    steps = [step for step in (plain, unknown, known, room, chosen, behind) if step]
     return Rows(table, dtypes, steps)
 
 
@@ -107,11 +121,12 @@ def _choose(weights: Weights, dtypes: Mapping[str, Any]) -> Choice:
     good = (yes >= 0) & (no >= 0)
     if weights == "count":
         return Choice(yes, yes + no, yes + no, good)
-    good = good & _within(yes_weight, total)
+    good = good & _within(yes_weight, total) & (yes_weight >= -SLACK)
     if weights == "recorded":
         return Choice(yes_weight, total, yes + no, good)
     # Where experts are unknown their weights are 0 by now, which contradicts nothing.
-    good = good & _within(expert_yes, expert) & _within(yes_weight - expert_yes, total - expert)
+    good = good & _within(expert_yes, expert) & (expert_yes >= -SLACK)
+    good = good & _within(expert_yes, yes_weight) & _within(yes_weight - expert_yes, total - expert)
     return Choice(expert_yes, expert, _expert_corrections(dtypes), good)
 
 
@@ -125,7 +140,7 @@ def _expert_corrections(dtypes: Mapping[str, Any]) -> nw.Expr:
 
 def _within(part: nw.Expr, whole: nw.Expr) -> nw.Expr:
     # whole - whole is 0 for a finite number alone: NaN and infinity are refused in every engine.
-    return (whole - whole == 0) & (part >= -SLACK) & (whole - part >= whole.abs() * -SLACK - SLACK)
+    return (whole - whole == 0) & (part - whole <= nw.col("__room"))
 
 
 def refuse_contradictions(source: IntoFrame, items: Rows, found: float) -> None:

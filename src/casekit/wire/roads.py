@@ -288,7 +288,7 @@ class _Careful:
         except msgspec.ValidationError:
             raise Unreadable(path, str(refused)) from None
         if not value.is_integer() or abs(value) >= 2**53:  # from there on, other digits give the same double
-            raise Unreadable(path, "expected a whole number that fits 64 bits")
+            raise Unreadable(path, "expected a whole number, below 2**53 where it has a point or an exponent")
         return int(value)
 
     def _number(self, raw: Raw, path: str, refused: msgspec.ValidationError) -> float:
