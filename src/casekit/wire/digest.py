@@ -142,6 +142,7 @@ def _view(data: Any, offsets: Ints) -> pa.Array:
 def _views(table: pa.Table, columns: list[pa.Field], ends: Ints) -> Iterator[pa.Array]:
     """The bytes of each case in a table, part by part."""
     cells = np.zeros((table.num_rows, 1 + len(columns)), dtype="<i8")
+    everywhere = 0  # the bits of columns without a null
     texts: list[pa.Array] = []
     lists: list[pa.Array] = []
     for n, field in enumerate(columns):
@@ -149,7 +150,10 @@ def _views(table: pa.Table, columns: list[pa.Field], ends: Ints) -> Iterator[pa.
         if column.null_count == len(column):
             continue
         valid = _valid(column)
-        cells[:, 0] |= np.int64(1 << n) if valid is None else valid.astype(np.int64) << n
+        if valid is None:
+            everywhere |= 1 << n
+        else:
+            cells[:, 0] |= valid.astype(np.int64) << n
         if field.type in (STRING, JSON):
             text, offsets, cells[:, 1 + n] = _tight(column.storage if field.type == JSON else column, valid)
             texts.append(_view(text.buffers()[2] or b"", offsets[ends]))
@@ -162,6 +166,7 @@ def _views(table: pa.Table, columns: list[pa.Field], ends: Ints) -> Iterator[pa.
         else:
             values = _numbers(column)
             cells[:, 1 + n] = values if valid is None else np.where(valid, values, 0)
+    cells[:, 0] |= everywhere
     yield _view(cells, ends * cells.shape[1] * 8)
     yield from texts
     yield from lists

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, get_args, get_origin
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +18,7 @@ from pyarrow import json
 
 from casekit.schema import BOOL, FLOAT, INT, STRING, STRINGS
 from casekit.wire.lists import Lists
-from casekit.wire.structs import Item
+from casekit.wire.structs import Item, members_of
 
 __all__ = ["put_items", "read_items", "text_of"]
 
@@ -39,7 +38,7 @@ def _type(of: Any) -> pa.DataType:
     if get_origin(kind) is list:
         return pa.list_(_type(get_args(kind)[0]))
     if issubclass(kind, Struct):
-        return pa.struct([(f.encode_name, _type(f.type)) for f in msgspec.structs.fields(kind)])
+        return pa.struct([(name, _type(inner)) for name, inner, _ in members_of(kind)])
     return _PLAIN[kind]
 
 
@@ -75,10 +74,11 @@ def _fits(column: pa.Array, of: Any) -> bool:
         return not (np.abs(values) >= _EXACT).any() and not np.signbit(values[values == 0]).any()
     if not issubclass(kind, Struct):
         return True
-    members = ((f, pc.struct_field(column, f.encode_name)) for f in msgspec.structs.fields(kind))
-    return all(
-        (member.null_count == column.null_count or not f.required) and _fits(member, f.type) for f, member in members
-    )
+    for name, inner, required in members_of(kind):
+        member = pc.struct_field(column, name) if column.null_count else column.field(name)
+        if (required and member.null_count > column.null_count) or not _fits(member, inner):
+            return False
+    return True
 
 
 def put_items(lists: Lists, items: pa.ListArray) -> None:

@@ -12,7 +12,6 @@ import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
@@ -20,7 +19,7 @@ from msgspec import Raw, Struct
 
 from casekit.errors import CasekitError, LimitError, ProtocolError, SchemaError, one_line
 from casekit.report import BadCase, OnError, PullReport
-from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage, Outline, OutlinePage
+from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage, Outline, OutlinePage, members_of
 from casekit.wire.text import LEVELS, is_deep, last_case_id, mended, valid_utf8, without_depth
 
 __all__ = ["Batch", "Unreadable", "outlines", "read_page"]
@@ -209,12 +208,6 @@ def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-@cache
-def _fields(part: type[Struct]) -> tuple[tuple[str, Any, bool], ...]:
-    """Name, type and whether it is required, of each member."""
-    return tuple((f.encode_name, f.type, f.required) for f in msgspec.structs.fields(part))
-
-
 class _Careful:
     """One case read member by member."""
 
@@ -226,7 +219,7 @@ class _Careful:
 
     def _id(self) -> str | None:
         try:
-            return _decode_text(_decode_members(self.raw)[_fields(self.kind)[0][0]])
+            return _decode_text(_decode_members(self.raw)[members_of(self.kind)[0][0]])
         except (msgspec.MsgspecError, KeyError):
             return None
 
@@ -238,7 +231,7 @@ class _Careful:
     def _struct(self, raw: Raw, part: type[Struct], path: str) -> Any:
         members = self._decode(raw, _decode_members, path, "an object")
         values: dict[str, Any] = {}
-        for name, kind, required in _fields(part):
+        for name, kind, required in members_of(part):
             here = f"{path}/{name}"
             if name not in members:
                 if required:

@@ -6,9 +6,10 @@ absent and null stay apart. A ``Raw`` member is free JSON: a slice of the page's
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, Final
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, structs
 
 ABSENT: Final[Any] = None
 NO_JSON: Final = Raw(b"")  # an absent free member: no JSON text is empty
@@ -16,6 +17,12 @@ NO_JSON: Final = Raw(b"")  # an absent free member: no JSON text is empty
 # What an Arrow int64 holds, and the numbers a double holds exactly: beyond them the careful road keeps the digits.
 Int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Float = Annotated[float, Meta(gt=-(2.0**53), lt=2.0**53)]
+
+
+@cache
+def members_of(part: type[Struct]) -> tuple[tuple[str, Any, bool], ...]:
+    """Name, type and whether it is required, of each member."""
+    return tuple((f.encode_name, f.type, f.required) for f in structs.fields(part))
 
 
 class Part(Struct, gc=False, forbid_unknown_fields=True):
