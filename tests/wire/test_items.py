@@ -47,7 +47,7 @@ def read(*items: str) -> pa.ListArray | None:
 
 
 @given(st.booleans().flatmap(lambda plain: cases(plain=plain)), st.integers(0, 99), st.integers(1, 4))
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 def test_at_once_and_page_by_page_give_equal_tables(given_cases: list[Document], style: int, size: int) -> None:
     """Whatever a server sends, the tables and the report are the same, whether Arrow reads the items or the structs."""
     bodies = pages(given_cases, size, style=style)
@@ -55,7 +55,7 @@ def test_at_once_and_page_by_page_give_equal_tables(given_cases: list[Document],
 
 
 @given(st.lists(st.sampled_from(["plain", "again", "bad", "unknown", "empty"]), max_size=12), st.integers(1, 6))
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @pytest.mark.parametrize("on_error", ["raise", "report"])
 def test_odd_pages_anywhere_change_nothing(on_error: OnError, kinds: list[str], group: int) -> None:
     """Pages that have to be read one by one, anywhere among others, give the tables, report and error as ever."""
