@@ -7,7 +7,6 @@ agent's live test set is the same when agent and case id are. An item is the sam
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 from casekit.card import Facts, html_card, text_card
 from casekit.caseset import CaseSet
 from casekit.errors import ConfigError, one_line
+from casekit.facts import weight_in_all
 from casekit.frames import to_pandas
 from casekit.schema import FORMAT_COLUMNS, STRING, TABLES, empty_tables
 from casekit.wire import Tables, case_digests, case_keys
@@ -94,10 +94,7 @@ class CaseDiff:
 
     def _weight(self, change: str, side: str) -> str:
         rows = self.items[self.items["change"] == change]
-        try:
-            return f"{math.fsum(rows[f'total_weight_{side}']):,.6g}"
-        except OverflowError:
-            return "too large to add up"
+        return weight_in_all(rows[f"total_weight_{side}"])
 
     def __repr__(self) -> str:
         """The counts in words, the same for the same cases in any process."""

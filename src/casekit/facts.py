@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from casekit.card import Facts
 from casekit.errors import counted, one_line
 from casekit.report import PullReport
 
-__all__ = ["facts", "live_title"]
+__all__ = ["facts", "live_title", "weight_in_all"]
 
 AGENTS_NAMED = 3  # in a title; of more, only how many
 
@@ -51,8 +51,9 @@ def _evidence(items: pa.Table) -> Facts:
     yes, no = (_count(items[name]) for name in ("yes", "no"))
     experts = items["expert_total_weight"]
     unknown = experts.null_count
-    weight = f"{_written(_total(items['total_weight']))}, experts "
-    weight += "unknown" if unknown and unknown == items.num_rows else _written(_total(experts))
+    weight = f"{weight_in_all(items['total_weight'].to_numpy())}, experts "
+    known = experts.drop_null().to_numpy()
+    weight += "unknown" if unknown and unknown == items.num_rows else weight_in_all(known)
     weight += f" (unknown for {counted(unknown, 'item')})" if 0 < unknown < items.num_rows else ""
     return [
         ("items", f"{items.num_rows:,}"),
@@ -66,16 +67,17 @@ def _count(column: pa.ChunkedArray) -> int:
     return int(pc.sum(column.cast(pa.int64()).cast(pa.decimal128(38)), min_count=0).as_py())
 
 
-def _total(column: pa.ChunkedArray) -> float:
-    """The sum of what is known, to the last bit the same however the rows are chunked; infinite beyond a float."""
+def weight_in_all(weights: Iterable[float]) -> str:
+    """What weights add up to, to the last bit the same in whatever order they come.
+
+    Examples
+    --------
+    >>> weight_in_all([0.1] * 10), weight_in_all([1e308, 1e308])
+    ('1', 'too large to add up')
+    """
     try:
-        return math.fsum(column.drop_null().to_numpy())
+        weight = math.fsum(weights)
     except OverflowError:
-        return math.inf
-
-
-def _written(weight: float) -> str:
-    if math.isinf(weight):
         return "too large to add up"
     return f"{weight:,.0f}" if 1e5 <= weight < 1e15 else f"{weight:,.6g}"
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 from cases.calls import Outcome
 from cases.forbidden import demand, exact
+from matplotlib.figure import Figure
 
 import casekit as ck
 from casekit.plots import plot_yes_rates
@@ -258,9 +259,9 @@ def _plot(expected: Mapping[str, Any], cases: ck.CaseSet) -> None:
     only(expected, "raises", "labels", "also_when")
     assert not expected.get("raises")
     axes = plot_yes_rates(yes_rates(cases.items, by="key"))
-    figure = axes.figure
+    assert isinstance(axes.figure, Figure)
     for kind in ("png", "svg"):
-        figure.savefig(BytesIO(), format=kind)  # type: ignore[union-attr]
+        axes.figure.savefig(BytesIO(), format=kind)
     if "labels" in expected:
         labels = axes.get_yticklabels()
         assert sorted(label.get_text() for label in labels) == sorted(expected["labels"])

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 from cases.calls import Outcome
 from cases.player import Player
+from matplotlib.figure import Figure
 
 import casekit as ck
 from casekit import errors
@@ -223,7 +224,8 @@ def _drawn(seen: Seen) -> None:
     """A figure is drawn, and its labels are the keys as they are, with nothing taken as math."""
     for cases in seen.both():
         axes = plot_yes_rates(yes_rates(cases.items, by="key"))
-        axes.figure.savefig(BytesIO(), format="png")  # type: ignore[union-attr]
+        assert isinstance(axes.figure, Figure)
+        axes.figure.savefig(BytesIO(), format="png")
         labels = axes.get_yticklabels() if len(cases.items) else []
         assert {label.get_text() for label in labels} == set(cases.items["key"])
         assert not any(label.get_parse_math() for label in labels)

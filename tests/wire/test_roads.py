@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from casekit.errors import CasekitError, ProtocolError, SchemaError
 from casekit.report import BadCase, OnError, PullReport
+from casekit.surrogates import mended
 from casekit.wire.roads import Batch, _read_carefully, read_page
 from casekit.wire.structs import AgentCase, Case
-from casekit.wire.text import mended
 
 CASE: Document = {
     "caseId": "case-1",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
+
+from casekit import surrogates
+from casekit.errors import ProtocolError
 
 __all__ = ["legible", "mended"]
 
 LEVELS: Final = 100  # how deep a part of an envelope may nest: what shows or pickles an error recurses
 DIGITS: Final = 4000  # of a whole number; Python reads few more
 
-_BOM: Final = b"\xef\xbb\xbf"
 _BRACKET_OR_TEXT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 
 
@@ -34,8 +36,10 @@ def mended(body: bytes) -> bytes:
     '{"id": "cor-1", "runId": "�"}'
     """
     try:
-        return _encoded(json.loads(body.removeprefix(_BOM).decode("utf-8", "surrogatepass"), parse_constant=_refuse))
-    except UnicodeDecodeError:
+        text, _ = surrogates.mended(body)
+        json.loads(text, parse_constant=_refuse)
+        return text
+    except ProtocolError:
         problem = "it is not UTF-8"
     except json.JSONDecodeError as error:
         problem = f"it is not JSON ({error.msg})"
@@ -65,17 +69,12 @@ def legible(body: bytes) -> bytes:
     >>> legible(b'{"error":{"code":"database-busy","message":"\xe9"}}').decode()
     '{"error": {"code": "database-busy", "message": "�"}}'
     """
-    text = body.removeprefix(_BOM).decode("utf-8", "replace")
+    text, _ = surrogates.mended(body.decode("utf-8", "replace").encode())
     try:
-        return _encoded(json.loads(_shallow(text), strict=False, parse_int=_number))
+        value = json.loads(_shallow(text.decode()), strict=False, parse_int=_number)
+        return json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return body
-
-
-def _encoded(value: Any) -> bytes:
-    """JSON of a value, without lone surrogates: UTF-16 has none, and its decoder replaces them."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
 def _shallow(text: str) -> str:

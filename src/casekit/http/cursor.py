@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from casekit.errors import IncompletePull, ProtocolError
+from casekit.surrogates import BOM
 
 __all__ = ["is_cut", "next_cursor"]
 
@@ -20,7 +21,6 @@ _TAIL: Final = re.compile(
     rb"[,{]\s*" + _MORE + rb"\s*,\s*" + _CURSOR + rb"\s*\}\s*\Z"
 )
 _WINDOW: Final = 4096  # bytes at the end that are looked at
-_BOM: Final = b"\xef\xbb\xbf"
 
 
 class _Tail(msgspec.Struct):
@@ -44,10 +44,10 @@ def is_cut(body: bytes) -> bool:
     >>> is_cut(b'{"data":[{"caseId":"c-1"}'), is_cut(b'{"data":[],"hasMore":false}'), is_cut(b"<html>")
     (True, False, False)
     """
-    if _tail(body) is not None or body.removeprefix(_BOM).lstrip()[:1] not in (b"{", b"["):
+    if _tail(body) is not None or body.removeprefix(BOM).lstrip()[:1] not in (b"{", b"["):
         return False
     try:
-        _scan(body.removeprefix(_BOM))
+        _scan(body.removeprefix(BOM))
     except msgspec.DecodeError as error:
         closed = body[-_WINDOW:].rstrip()[-1:] in (b"}", b"]")  # a lone minus is no number, and ends in neither
         return "truncated" in str(error) or not (closed or "trailing" in str(error))
@@ -91,7 +91,7 @@ def next_cursor(body: bytes) -> str | None:
                 raise ProtocolError("nextCursor is not UTF-8") from None
     # Members in another order, an escaped cursor, or none beside hasMore: parse, and let nothing pass for an end.
     try:
-        tail = _decode(body.removeprefix(_BOM))
+        tail = _decode(body.removeprefix(BOM))
     except msgspec.ValidationError as error:
         raise ProtocolError(f"the answer is JSON but no page of cases: {str(error).replace('`$', '`page')}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

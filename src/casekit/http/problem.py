@@ -26,6 +26,7 @@ from casekit.errors import (
 from casekit.http.body import legible
 from casekit.http.connection import BODY_BYTES_MAX, Answer, Lost, Request
 from casekit.http.secret import Token
+from casekit.surrogates import BOM
 
 __all__ = ["MAYBE_DONE", "error_of", "is_settled", "loss_of", "may_have_run", "refuse_markup", "request_id_of"]
 
@@ -40,7 +41,6 @@ WITHHELD: Final = "idempotency-key-replay-withheld"
 SETTLED: Final = frozenset({400, 404, 409, 410, 413})
 MAYBE_DONE: Final = "the write may have been done: make the same call again, which finds out and does nothing twice"
 
-_BOM: Final = b"\xef\xbb\xbf"
 _LOST: Final = {
     "connect": ("no connection to", "check the address, the network and that the server runs"),
     "certificate": ("no trusted certificate from", "check the address, or name your certificates in SSL_CERT_FILE"),
@@ -74,7 +74,7 @@ def refuse_markup(answer: Answer, request: Request, token: Token) -> None:
     ProtocolError
         The body is empty or markup.
     """
-    start = answer.body.removeprefix(_BOM).lstrip()[:1]
+    start = answer.body.removeprefix(BOM).lstrip()[:1]
     if start in (b"<", b""):
         kind = one_line(token.hide(answer.content_type or "no content type"), 60)
         what = "markup" if start else "an empty body"

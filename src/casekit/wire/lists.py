@@ -17,6 +17,7 @@ from casekit.wire.structs import (
     AgentCase,
     Call,
     Case,
+    CaseFrame,
     Context,
     Correction,
     Expect,
@@ -159,7 +160,7 @@ def corrections_lists(cases: list[Case], extras: list[bytes]) -> Lists:
     return out
 
 
-def outline_lists(cases: Sequence[Case], extras: list[bytes]) -> Lists:
+def outline_lists(cases: Sequence[CaseFrame], extras: list[bytes]) -> Lists:
     """The same without their items."""
     out = Lists()
     expects = [c.expect for c in cases]
@@ -178,7 +179,7 @@ def outline_lists(cases: Sequence[Case], extras: list[bytes]) -> Lists:
     return out
 
 
-def _cases(cases: Sequence[Case]) -> Columns:
+def _cases(cases: Sequence[CaseFrame]) -> Columns:
     subjects = [c.subject for c in cases]
     return {
         "case_id": [c.caseId for c in cases],

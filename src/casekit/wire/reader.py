@@ -40,7 +40,7 @@ class _Kind:
     lists: Callable[[list[Any], list[bytes]], Lists]
     tables: Callable[[Lists], Tables]
     unfit: Callable[[Batch], dict[int, Unreadable]]
-    at_once: bool  # whether its cases have items, which many pages' are read at once of
+    at_once: bool  # whether its cases have items, so that those of many pages can be read at once
 
 
 class Reader:

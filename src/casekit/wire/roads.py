@@ -19,8 +19,9 @@ from msgspec import Raw, Struct
 
 from casekit.errors import CasekitError, LimitError, ProtocolError, SchemaError, one_line
 from casekit.report import BadCase, OnError, PullReport
+from casekit.surrogates import mended
 from casekit.wire.structs import AgentCase, AgentCasePage, Case, CasePage, Outline, OutlinePage, members_of
-from casekit.wire.text import LEVELS, is_deep, last_case_id, mended, valid_utf8, without_depth
+from casekit.wire.text import LEVELS, is_deep, last_case_id, valid_utf8, without_depth
 
 __all__ = ["Batch", "Unreadable", "outlines", "read_page"]
 

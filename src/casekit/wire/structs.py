@@ -178,14 +178,13 @@ class Expect(Part):
     items: list[ExpectedItem] = ABSENT
 
 
-class Case(Part):
-    """A case of a corrections test set."""
+class CaseFrame(Part, kw_only=True):
+    """What a case of a corrections test set has besides its items."""
 
     caseId: str
     subject: Subject
     input: Raw
     output: Raw
-    items: list[Item]
     runId: str = ABSENT
     context: Context = ABSENT
     segments: list[Segment] = ABSENT
@@ -195,10 +194,16 @@ class Case(Part):
     erased: bool = ABSENT
 
 
-class Outline(Case):
+class Case(CaseFrame, kw_only=True):
+    """A case of a corrections test set."""
+
+    items: list[Item]
+
+
+class Outline(CaseFrame, kw_only=True):
     """A case whose items are still JSON: `casekit.wire.items` reads those of many cases at once."""
 
-    items: Raw  # type: ignore[assignment]  # the one member that is not as in a case
+    items: Raw
 
 
 class Principal(Part):

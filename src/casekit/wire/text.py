@@ -1,4 +1,4 @@
-"""The bytes of a page before anything reads them: UTF-8, lone surrogates, and how deep the JSON nests."""
+"""The bytes of a page before anything reads them: whether they are UTF-8, and how deep the JSON nests."""
 
 from __future__ import annotations
 
@@ -9,22 +9,13 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from casekit.errors import ProtocolError
-
-__all__ = ["LEVELS", "is_deep", "last_case_id", "mended", "valid_utf8", "without_depth"]
+__all__ = ["LEVELS", "is_deep", "last_case_id", "valid_utf8", "without_depth"]
 
 # How deep a free value may nest. Decoders recurse, and how deep they can depends on the stack at hand; this many levels
 # are within reach of every Python that casekit runs on, with room for the caller, and deeper JSON is always refused.
 LEVELS: Final = 500
 SPARE: Final = 16  # levels above those of free values: the page, its cases and their parts
 
-_BOM: Final = b"\xef\xbb\xbf"
-_MAYBE_LONE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
-# Every escape in turn, so that the backslash of an escaped backslash never starts one; a pair before its halves.
-_ESCAPE: Final = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
-)
-_LONE_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 _ID_NAME: Final = re.compile(rb'"(?:caseId|id)"\s*:')
 _BRACKET_OR_TEXT: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
@@ -37,41 +28,6 @@ def valid_utf8(body: bytes) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def mended(body: bytes) -> tuple[bytes, int]:
-    """The page as UTF-8 without byte order mark and lone surrogates, and how many of these were replaced.
-
-    Raises
-    ------
-    ProtocolError
-        The bytes are no UTF-8, even with surrogates allowed.
-    """
-    replaced = 0
-    body = body.removeprefix(_BOM)
-    try:
-        body.decode()
-    except UnicodeDecodeError as error:
-        try:
-            halves = body.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            raise ProtocolError(f"the page is not UTF-8 (byte {error.start:,}); check the server's charset") from None
-        whole = halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        text, replaced = _LONE_CHARACTER.subn("\ufffd", whole)
-        body = text.encode()
-    if _MAYBE_LONE.search(body):
-        before = replaced
-
-        def mend(escape: re.Match[bytes]) -> bytes:
-            nonlocal replaced
-            if escape[1] is None:
-                return escape[0]
-            replaced += 1
-            return b"\\ufffd"
-
-        without = _ESCAPE.sub(mend, body)
-        body = without if replaced > before else body
-    return body, replaced
 
 
 def _depths(text: bytes) -> Iterator[tuple[int, int, bool]]:
