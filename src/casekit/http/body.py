@@ -32,8 +32,8 @@ def mended(body: bytes) -> bytes:
 
     Examples
     --------
-    >>> mended(b'{"id": "cor-1", "runId": "\\ud800"}').decode()
-    '{"id": "cor-1", "runId": "�"}'
+    >>> mended(b'{"id": "cor-1", "runId": "\\ud800", "weight": 1.0}')
+    b'{"id": "cor-1", "runId": "\\ufffd", "weight": 1.0}'
     """
     try:
         text, _ = surrogates.mended(body)
