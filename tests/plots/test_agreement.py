@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -193,10 +194,12 @@ def test_draws_what_the_statistics_return() -> None:
 
 @pytest.mark.parametrize("count", [10**6, 2**53 + 1, 2**63 - 1])
 def test_counts_of_any_size_have_an_axis(make_agreement: Any, count: int) -> None:
-    """However many corrections an item has, the axis has a few ticks at whole numbers."""
+    """However many corrections an item has, the axis has a few ticks, and no label runs into the next."""
     frame = make_agreement(["a", "b"])
     frame["n_corrections"] = [count, 3]
     ax = plot_agreement(frame)
     ax.figure.canvas.draw()
     assert 1 < len(ax.get_xticks()) < 20
     assert ax.get_xlim()[1] > count
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))

@@ -40,6 +40,7 @@ MAX_DOTS: Final = 5000
 MAX_NAMED: Final = 8
 GAP: Final = 3  # letters between two columns
 MAX_TICKS: Final = 12  # numbers of corrections that are counted below the axis
+WIDE: Final = 10**6  # corrections from which on the axis has no room for every digit
 GOLDEN: Final = np.pi * (3 - np.sqrt(5))  # angle from one dot to the next: no two lie on one ray
 SPREAD: Final = (0.38, 0.035)  # how far the dots of one place are spread: corrections, share
 
@@ -217,7 +218,7 @@ def _count_axis(plane: Plane, first: float, last: float) -> None:
     else:
         ticks = np.arange(1, last + 1)
     plane.ax.set_xticks(ticks[(first <= ticks) & (ticks <= last)])
-    plane.ax.xaxis.set_major_formatter("{x:,.0f}")
+    plane.ax.xaxis.set_major_formatter("{x:,.0f}" if last < WIDE else "{x:.2g}")
 
 
 def _region(plane: Plane, frame: pd.DataFrame) -> None:
