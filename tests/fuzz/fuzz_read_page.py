@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import atheris  # type: ignore[import-untyped,import-not-found,unused-ignore]
@@ -48,7 +47,7 @@ def read(kind: int, body: bytes, *, at_once: bool) -> tuple[Tables | str, PullRe
         else Reader.corrections("acme.a", "1.0.0", report, on_error)
     )
     if not at_once:
-        reader._kind = replace(reader._kind, at_once=False)
+        reader._at_once = False
     try:
         tables = joined(reader.groups([body]))
         digests = case_digests(tables)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from casekit.report import OnError, PullReport
 from casekit.wire import Reader, Tables, joined, reader
 from casekit.wire import group as group_of_pages
 from casekit.wire.items import read_items, text_of
+from casekit.wire.roads import outlines
 
 ITEM: Document = {"key": "k", "yes": 1, "no": 0, "yesWeight": 1, "totalWeight": 1.5, "reasons": []}
 REASON: Document = {"verdict": "yes", "reason": "r"}
@@ -34,7 +34,7 @@ def walk(bodies: list[bytes], on_error: OnError, *, at_once: bool = True) -> tup
     """The tables, or what the error says; read at once as far as that goes, or page by page."""
     report = PullReport()
     walking = Reader.corrections("acme.a", "1.0.0", report, on_error)
-    walking._kind = replace(walking._kind, at_once=at_once)
+    walking._at_once = at_once
     try:
         return joined(walking.groups(bodies)), report
     except CasekitError as error:
@@ -96,6 +96,24 @@ def test_plain_pages_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tables["reasons"]["reason"].to_pylist() == [reason["reason"] for reason in reasons] * 7
     assert tables["cases"]["n_items"].to_pylist() == [3] * 7 + [0]
     assert (report.pages, report.cases, report.careful_pages) == (4, 8, 0)
+
+
+@pytest.mark.parametrize("odd", [[case("c-1", {**ITEM, "mood": 1})], [case("c-0", ITEM), case("c-1")]])
+def test_an_odd_list_is_not_read_twice(monkeypatch: pytest.MonkeyPatch, odd: list[Document]) -> None:
+    """Once a page had to be read case by case, the rest is not tried at once and then read again."""
+    tried: list[bytes] = []
+
+    def noted(body: bytes) -> Any:
+        tried.append(body)
+        return outlines(body)
+
+    monkeypatch.setattr(group_of_pages, "outlines", noted)
+    monkeypatch.setattr(group_of_pages, "GROUP_PAGES", 1)
+    bodies = [page([case("c-0", ITEM)]), page([]), page(odd), *(page([case(f"c-{n}", ITEM)]) for n in range(2, 9))]
+    tables, _ = walk(bodies, "raise")
+    assert isinstance(tables, dict)
+    assert tables["cases"]["case_id"].to_pylist() == [f"c-{n}" for n in range(9)]
+    assert tried == bodies[:4]  # the page after it had come before it was read
 
 
 def test_absent_and_empty_stay_apart() -> None:

@@ -71,6 +71,7 @@ class Reader:
         self._again: list[tuple[str, bytes]] = []  # cases that came again: id and digest
         self._given = 0
         self._idle = 0  # pages in a row without a new case
+        self._at_once = kind.at_once  # until a group is odd: others would be too, and be read twice
 
     @classmethod
     def corrections(cls, test_set_id: str, version: str, report: PullReport, on_error: OnError = "raise") -> Reader:
@@ -107,13 +108,13 @@ class Reader:
                 yield from self._tables_of(before)
 
     def _gathered(self, pages: Iterable[bytes]) -> Iterator[Group]:
-        group = Group(at_once=self._kind.at_once)
+        group = Group(at_once=self._at_once)
         for body in pages:
             with collector.paused():  # a page has thousands of small lists, which go as soon as it is taken apart
                 group.add(body)
             if group.full or self._idle:  # a list that may be endless is read page by page
                 yield group
-                group = Group(at_once=self._kind.at_once)
+                group = Group(at_once=self._at_once)
         if group.bodies:
             yield group
 
@@ -130,6 +131,7 @@ class Reader:
                 with collector.paused():
                     new = self._take(body, lists)
                 self._note_page(body, new)
+            self._at_once = self._at_once and not len(lists)
         yield from self._finished(lists)
 
     def _new(self, ids: list[str]) -> bool:
