@@ -116,42 +116,31 @@ def test_a_row_that_failed_is_done_by_the_next_call(server: ck.LocalServer, clie
     ]
 
 
-def test_an_answer_that_is_no_case_leaves_the_row_unknown(
-    server: ck.LocalServer, client: ck.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A page of a proxy in the place of an answer; the next call finds out what became of the write."""
-    send = Connection.send
-
-    def page(self: Any, request: Any, *given: Any, **named: Any) -> Any:
-        answer = send(self, request, *given, **named)
-        assert isinstance(answer, Answer)
-        return replace(answer, body=b"<html>") if request.method == "POST" else answer
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Connection, "send", page)
-        result = retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)
-    assert states(result) == ["unknown"]
-    assert result["request_id"].notna().all()
-    assert states(retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)) == ["already"]
+def changed(body: bytes, **members: Any) -> bytes:
+    """An answer with other members."""
+    return json.dumps(json.loads(body) | members).encode()
 
 
-@pytest.mark.parametrize("wrong", [{"retired": None}, {"id": "cor-9"}])
+@pytest.mark.parametrize(
+    "spoil", [lambda _: b"<html>", lambda body: changed(body, retired=None), lambda body: changed(body, id="cor-9")]
+)
 def test_an_answer_that_is_not_the_case_retired_leaves_the_row_unknown(
-    server: ck.LocalServer, client: ck.Client, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+    server: ck.LocalServer, client: ck.Client, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[bytes], bytes]
 ) -> None:
-    """A row is done when the server says so of its case; the list of the next call finds out."""
+    """A row is done when the server says so of its case, and no proxy's page; the list of the next call finds out."""
     send = Connection.send
 
-    def other(self: Any, request: Any, *given: Any, **named: Any) -> Any:
+    def spoilt(self: Any, request: Any, *given: Any, **named: Any) -> Any:
         answer = send(self, request, *given, **named)
         assert isinstance(answer, Answer)
-        return replace(answer, body=json.dumps(json.loads(answer.body) | wrong).encode()) if request.body else answer
+        return replace(answer, body=spoil(answer.body)) if request.method == "POST" else answer
 
     with monkeypatch.context() as patch:
-        patch.setattr(Connection, "send", other)
+        patch.setattr(Connection, "send", spoilt)
         result = retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)
     assert states(result) == ["unknown"]
     assert result["retired_at"].isna().all()
+    assert result["request_id"].notna().all()
     assert result["message"].str.contains("make the same call again").all()
     assert client.retire_case(AGENT, "cor-1", reason="the tool was removed", dry_run=True).repeats
     assert states(retire_cases(stale("cor-1"), agent_id=AGENT, client=client, dry_run=False)) == ["already"]
