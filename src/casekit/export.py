@@ -35,9 +35,10 @@ CUT: Final = " … [cut]"
 _TEXT: Final = pa.large_string()  # a batch of texts may be more than 2 GiB
 _LARGEST: Final = {int: 2**53, float: 9.99999999999999e307}  # that Excel holds; of a larger number it gets the digits
 
+# What XlsxWriter takes for markup of its own, and what would look like such a text behind its apostrophe.
+_MARKUP: Final = "^'*<r>"
 # What a spreadsheet may take for the start of a formula, full-width forms and the minus sign among them, behind what it
 # may pass over.
-_MARKUP: Final = "^<r>"  # which XlsxWriter takes for markup of its own
 _FORMULA: Final = f"^(?:[^\\pL\\pM\\pN\\pP\\pS]|['\"‘’“”＇＂])*[\t\r\n=+\\-@＝＋－＠﹦﹢﹣﹫−]|{_MARKUP}"
 _CONTROL: Final = "\r\n?|[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # what a cell of Excel cannot hold
 

@@ -33,4 +33,4 @@ def computed(text: str) -> bool:
 
 def undone(cell: str) -> str:
     """The text that a cell was made of, where nothing but an apostrophe was put in front."""
-    return cell[1:] if cell[:1] == "'" and (computed(cell[1:]) or cell[1:].lstrip(BEFORE).startswith("<r>")) else cell
+    return cell[1:] if cell[:1] == "'" and (computed(cell[1:]) or cell.lstrip("'").startswith("<r>")) else cell
