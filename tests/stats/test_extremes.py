@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,6 +119,21 @@ def test_a_power_of_two_changes_no_digit(power: int, seed: int) -> None:
     factor = 2.0**power
     found = results(times(items, factor), times(later, factor), "arrow", "group")
     same(found, results(items, later, "arrow", "group"), exact=True)
+
+
+def test_the_same_frames_give_the_same_digits() -> None:
+    """Asked again of Arrow frames in many pieces, every statistic is equal to the last bit, however threads ran."""
+    items, later = (in_pieces(made_items(seed, 30_000)) for seed in (1, 2))
+    ranked = items.append_column("own_key", pc.is_valid(items["key"])).append_column("place", items["rank"])
+    first = dict(all_statistics(items, later, ranked, "group"))
+    for _ in range(2):
+        same(dict(all_statistics(items, later, ranked, "group")), first, exact=True)
+
+
+def in_pieces(frame: pd.DataFrame, rows: int = 300) -> pa.Table:
+    """An Arrow table of many short pieces, which threads may take in any order."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return pa.concat_tables([table.slice(start, rows) for start in range(0, len(frame), rows)])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

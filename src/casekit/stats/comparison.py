@@ -25,6 +25,7 @@ from casekit.stats.frames import (
     group_names,
     scan,
     stack,
+    sum_by,
     to_arrow,
     to_pandas,
     whole_numbers,
@@ -258,7 +259,7 @@ def pair_sides(
         parts.append(_side(opened[side], side, by, identity, figures, run))
     rows = stack(*parts)
     values = [c for c in rows.collect_schema().names() if c not in (*groups, "case_id", "key", "pointer")]
-    one_each = rows.group_by(*groups, "case_id", *identity).agg(*(nw.col(name).sum() for name in values))
+    one_each = sum_by(rows, (*groups, "case_id", *identity), values)
     flagged = one_each.with_columns(
         in_before=nw.col("rows_before") > 0,
         in_after=nw.col("rows_after") > 0,

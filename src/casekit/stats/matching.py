@@ -21,6 +21,7 @@ from casekit.stats.frames import (
     check_names,
     check_single,
     columns_of,
+    left_join,
     quoted,
     scan,
     stack,
@@ -109,7 +110,7 @@ def match(
     outputs, corrected = together(outputs, corrected)
     _refuse_twice(corrected, keys)
     values = ("__y", "__x", "__n", "__judged", "__unknown")
-    outputs = outputs.join(corrected.select(*keys, "__pointer", *values), how="left", on=keys)
+    outputs = left_join(outputs, corrected.select(*keys, "__pointer", *values), keys)
     same = nw.col("own_key") | (nw.col("pointer").cast(nw.String) == nw.col("__pointer")).fill_null(False)
     outputs = outputs.with_columns(when(same & ~nw.col("__judged").is_null()).alias("__same"))
     outputs = outputs.with_columns(*(when(nw.col("__same") > 0, nw.col(name)).alias(name) for name in values))
@@ -118,7 +119,7 @@ def match(
     cases = outputs.select(*keys[:-1], place.alias("__ranked"), nw.lit(1.0).alias("__listed"))
     cases = cases.group_by(*keys[:-1]).agg(nw.col("__ranked").max(), nw.col("__listed").max())
     cases = cases.with_columns(nw.when(nw.col("__ranked") > 0).then(nw.col("__ranked")).alias("__ranked"))
-    corrected = corrected.join(hits, how="left", on=keys).join(cases, how="left", on=keys[:-1])
+    corrected = left_join(left_join(corrected, hits, keys), cases, keys[:-1])
     missed = nw.col("__hit").is_null() & ~nw.col("__listed").is_null()
     return Matched(items, opened, outputs, corrected.with_columns(when(missed).alias("__unmatched")), list(by))
 
