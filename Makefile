@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## the main job on real data: serve, pull, keep, look
 
 test: $(VENV)/.dev  ## all tests, docstrings, README and notebooks
 	$(RUN)/coverage erase
-	$(RUN)/coverage run -m pytest -q
+	$(RUN)/coverage run -m pytest -q --hypothesis-profile=ci  # the same examples each time; pytest alone draws new ones
 	$(RUN)/coverage combine -q
 	$(RUN)/coverage report
 	CASEKIT_STATE=$$(mktemp -d) $(RUN)/python -m pytest -q --nbval --nbval-current-env --nbval-sanitize-with notebooks/sanitize.cfg -p no:cacheprovider --override-ini=addopts= notebooks
