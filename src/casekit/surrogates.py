@@ -45,7 +45,6 @@ def mended(body: bytes) -> tuple[bytes, int]:
         text, replaced = _LONE_CHARACTER.subn("\ufffd", whole)
         body = text.encode()
     if _MAYBE_LONE.search(body):
-        before = replaced
 
         def mend(escape: re.Match[bytes]) -> bytes:
             nonlocal replaced
@@ -54,6 +53,5 @@ def mended(body: bytes) -> tuple[bytes, int]:
             replaced += 1
             return b"\\ufffd"
 
-        without = _ESCAPE.sub(mend, body)
-        body = without if replaced > before else body
+        body = _ESCAPE.sub(mend, body)
     return body, replaced
